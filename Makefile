@@ -1,0 +1,48 @@
+# The two commands: `make run` and `make test`. Everything else is for people who change Foretide.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: run test test-fast check format bench docs clean
+
+run: $(VENV)/.run
+	@$(BIN)/foretide run url-count
+
+test: $(VENV)/.dev
+	@$(BIN)/python -m pytest
+
+test-fast: $(VENV)/.dev
+	@$(BIN)/python -m pytest -m "not spark"
+
+check: $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.dev
+	@$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.dev
+	@$(BIN)/python scripts/reference.py
+	@$(BIN)/mkdocs build --quiet --strict && echo "docs: open site/index.html"
+
+clean:
+	rm -rf $(VENV) site build dist
+
+$(VENV)/.run: pyproject.toml constraints.txt
+	@sh scripts/preflight.sh "$(PYTHON)"
+	@echo "Setting up $(VENV) (once; PySpark is a 450 MB download) ..."
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	@$(PIP_INSTALL) -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	@echo "Adding the tools for development ..."
+	@$(PIP_INSTALL) -e '.[dev]'
+	@touch $@

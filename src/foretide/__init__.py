@@ -1,0 +1,1 @@
+"""Predictive control for streaming pipelines on Apache Spark."""

@@ -1,0 +1,102 @@
+"""Every error that Foretide raises on purpose.
+
+ForetideError
+ |- TopologyError            a topology that cannot run; lists all its problems
+ |- RouteError               a route that was refused; the old one stays in force
+ |- WorkloadError            a generator, trace or replay that was described wrongly
+ |- ControlFolderError       no control folder, or one that cannot be used
+ |- PipelineNotFoundError    no running pipeline, or too many to choose from
+ |- BatchTimeoutError        a batch that hung in every one of its tries
+ |- FeedbackGrowthError      a feedback loop that returns more than it takes in
+ '- EnvironmentNotReadyError something outside Foretide is missing: Java, an extra package
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class ForetideError(Exception):
+    """The root: `except ForetideError` catches whatever Foretide raises on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a topology: where, what, and what to do about it."""
+
+    where: str
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}. {self.remedy}"
+
+
+class TopologyError(ForetideError):
+    """A topology that cannot run. `problems` holds all of them, not only the first."""
+
+    def __init__(self, topology: str, problems: Sequence[Problem]) -> None:
+        self.topology = topology
+        self.problems = tuple(problems)
+        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        lines = "".join(f"\n  - {problem}" for problem in self.problems)
+        super().__init__(f"topology '{topology}' has {count}:{lines}")
+
+
+class RouteError(ForetideError):
+    """A route that was refused. The route that was in force stays in force."""
+
+    def __init__(self, edge: str, reason: str) -> None:
+        self.edge = edge
+        self.reason = reason
+        super().__init__(f"route of edge '{edge}' refused: {reason}")
+
+
+class WorkloadError(ForetideError):
+    """A generator, trace, curve or replay that was described wrongly."""
+
+
+class ControlFolderError(ForetideError):
+    """There is no control folder, or what lies in it cannot be used."""
+
+
+class PipelineNotFoundError(ForetideError):
+    """No running pipeline of that name, or several when one was meant."""
+
+
+class BatchTimeoutError(ForetideError):
+    """A batch ran past its time-out in every one of its tries."""
+
+    def __init__(self, pipeline: str, batch: int, timeout: float, tries: int) -> None:
+        self.pipeline = pipeline
+        self.batch = batch
+        self.timeout = timeout
+        self.tries = tries
+        super().__init__(
+            f"batch {batch} of '{pipeline}' ran past {timeout:g} s in each of {tries} tries and was cancelled; "
+            "nothing of it was committed. Look for a bolt or source that waits for ever, or raise batch_timeout."
+        )
+
+
+class FeedbackGrowthError(ForetideError):
+    """A feedback loop returned at least as many tuples as entered it, batch after batch."""
+
+    def __init__(self, pipeline: str, feedback: str, gain: float, batches: int, rows: int) -> None:
+        self.pipeline = pipeline
+        self.feedback = feedback
+        self.gain = gain
+        self.batches = batches
+        self.rows = rows
+        super().__init__(
+            f"feedback '{feedback}' of '{pipeline}' keeps growing: over {batches} batches it returned {gain:.2f} "
+            f"tuples for each one that entered the loop ({rows} in the last batch). The query was stopped; what was "
+            "committed stays. Make the loop end (a hop count, a filter) so that it returns less than it takes in."
+        )
+
+
+class EnvironmentNotReadyError(ForetideError):
+    """Something outside Foretide is missing; the message says what to install."""
