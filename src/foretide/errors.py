@@ -8,6 +8,14 @@ ForetideError
  |- PipelineNotFoundError    no running pipeline, or too many to choose from
  |- BatchTimeoutError        a batch that hung in every one of its tries
  |- FeedbackGrowthError      a feedback loop that returns more than it takes in
+ |- PlanningError            a question about load and capacity that has no answer; carries the figures
+ |   |- ModelError               a network or model file that makes no sense; lists all its problems
+ |   |- IdleNetworkError         nothing enters the network, so there is no tuple to speak of
+ |   |- UnstableNetworkError     queues that grow for ever; names the operators at fault
+ |   |   |- LoopGainError            a loop that sends back at least as much as it takes in
+ |   |   '- OverloadError            too few processors, or too little pool, for what arrives
+ |   |- BudgetTooSmallError      fewer processors than stability needs
+ |   '- LatencyOutOfReachError   a latency target that no allocation meets
  '- EnvironmentNotReadyError something outside Foretide is missing: Java, an extra package
 """
 
@@ -17,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class ForetideError(Exception):
@@ -95,6 +103,80 @@ class FeedbackGrowthError(ForetideError):
             f"feedback '{feedback}' of '{pipeline}' keeps growing: over {batches} batches it returned {gain:.2f} "
             f"tuples for each one that entered the loop ({rows} in the last batch). The query was stopped; what was "
             "committed stays. Make the loop end (a hop count, a filter) so that it returns less than it takes in."
+        )
+
+
+class PlanningError(ForetideError):
+    """A question about load and capacity that has no answer. Its kinds carry the figures."""
+
+
+class ModelError(PlanningError):
+    """A network or model file that makes no sense. `problems` holds all of them, not only the first."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        super().__init__(f"the model has {count}:" + "".join(f"\n  - {problem}" for problem in self.problems))
+
+
+class IdleNetworkError(PlanningError):
+    """Nothing enters the network, so an average over its tuples does not exist."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no tuples enter the network (the external arrival rates add up to 0): nothing to plan for"
+        )
+
+
+class UnstableNetworkError(PlanningError):
+    """Queues that grow for ever. `operators` names those at fault."""
+
+    def __init__(self, message: str, operators: Sequence[str]) -> None:
+        self.operators = tuple(operators)
+        super().__init__(message)
+
+
+class LoopGainError(UnstableNetworkError):
+    """A loop that sends back at least as many tuples as it takes in: `gain` is 1 or more."""
+
+    def __init__(self, operators: Sequence[str], gain: float) -> None:
+        self.gain = gain
+        super().__init__(
+            f"the loop through {', '.join(operators)} returns {gain:.4g} tuples for each one that enters it; "
+            "no number of processors keeps up unless it returns less than 1",
+            operators,
+        )
+
+
+class OverloadError(UnstableNetworkError):
+    """More arrives than can be processed. `utilization` and `needed` (processors) are by operator."""
+
+    def __init__(self, utilization: Mapping[str, float], needed: Mapping[str, int]) -> None:
+        self.utilization = dict(utilization)
+        self.needed = dict(needed)
+        parts = (f"{name} is at {used:.2%} and needs {needed[name]}" for name, used in utilization.items())
+        super().__init__("too few processors: " + "; ".join(parts), tuple(utilization))
+
+
+class BudgetTooSmallError(PlanningError):
+    """A budget of processors below what stability needs. `needed` is the least that would do."""
+
+    def __init__(self, budget: int, needed: int) -> None:
+        self.budget = budget
+        self.needed = needed
+        super().__init__(
+            f"{budget} processors cannot keep up with what arrives; the least that would do is {needed}"
+        )
+
+
+class LatencyOutOfReachError(PlanningError):
+    """A latency target (seconds) that no allocation meets. `best` is what can be approached."""
+
+    def __init__(self, target: float, best: float) -> None:
+        self.target = target
+        self.best = best
+        super().__init__(
+            f"no allocation gets below {best:.6g} s, so a target of {target:.6g} s is out of reach"
         )
 
 
