@@ -137,13 +137,16 @@ class UnstableNetworkError(PlanningError):
 
 
 class LoopGainError(UnstableNetworkError):
-    """A loop that sends back at least as many tuples as it takes in: `gain` is 1 or more."""
+    """A loop that sends back at least as many tuples as it takes in.
+
+    `gain` is 1 or more: the spectral radius of the loop's gains, its growth at each step.
+    """
 
     def __init__(self, operators: Sequence[str], gain: float) -> None:
         self.gain = gain
         super().__init__(
-            f"the loop through {', '.join(operators)} returns {gain:.4g} tuples for each one that enters it; "
-            "no number of processors keeps up unless it returns less than 1",
+            f"the loop through {', '.join(operators)} multiplies its tuples by {gain:.4g} at each step; "
+            "no number of processors keeps up unless that is below 1",
             operators,
         )
 
