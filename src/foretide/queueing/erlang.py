@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_BLOCK = 512
+_FIRST_BLOCK, _BLOCK = 64, 512
 _NEGLIGIBLE = 1e-17
 
 
@@ -118,22 +118,35 @@ def mmk_wait_curves(first: Floats, load: Floats, length: int) -> Floats:
 
 def _inverse_erlang_b(servers: Floats, load: Floats) -> Floats:
     """1 / B of flat arrays, by the descending sum; infinite where B is below the smallest double."""
-    total = np.ones_like(load)
-    term = np.ones_like(load)
-    active = np.arange(len(load))
-    start, block = 0, 32
+    terms = _descending(servers, load, 0, _FIRST_BLOCK)
+    total: Floats = 1.0 + terms.sum(axis=1)
+    if servers.max(initial=0) <= _FIRST_BLOCK:
+        return total
+    term, start, active = terms[:, -1], _FIRST_BLOCK, np.arange(len(load))
     while len(active):
         k, a = servers[active], load[active]
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
-            left = np.maximum(k[:, None] - np.arange(start, start + block), 0.0)
-            terms = np.multiply.accumulate(left / a[:, None], axis=1) * term[active, None]
-            terms = np.where(left > 0, terms, 0.0)
+        terms = _descending(k, a, start, _BLOCK)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            terms *= term[:, None]
             total[active] += terms.sum(axis=1)
-            term[active] = last = terms[:, -1]
-            ratio = left[:, -1] / a
-            rest = np.where(ratio < 1, last * ratio / (1 - ratio), np.inf)
-            done = (last == 0) | (rest < _NEGLIGIBLE * total[active]) | np.isinf(total[active])
-        active = active[~done]
-        start += block
-        block = _BLOCK
+        start, term = start + _BLOCK, terms[:, -1]
+        more = _unfinished(term, (k - start) / a, total[active])
+        active, term = active[more], term[more]
     return total
+
+
+def _descending(servers: Floats, load: Floats, start: int, count: int) -> Floats:
+    """The next terms of the descending sum, as multiples of the last one; 0 after the end."""
+    left = servers[:, None] - np.arange(start, start + count)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
+        terms = np.multiply.accumulate(left / load[:, None], axis=1)
+    terms[left <= 0] = 0.0
+    return terms
+
+
+def _unfinished(term: Floats, ratio: Floats, total: Floats) -> NDArray[np.bool_]:
+    """Where what remains may still be seen: each further term is less than `ratio` times the one before."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        rest = np.where(ratio < 1, term * ratio / (1 - ratio), np.inf)
+    visible: NDArray[np.bool_] = (term > 0) & (rest >= _NEGLIGIBLE * total) & np.isfinite(total)
+    return visible

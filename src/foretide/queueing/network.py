@@ -97,7 +97,7 @@ class Network:
             raise ModelError(problems)
         _refuse_growing_loops(self.names, self.gains)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The operators' names, in order."""
         return tuple(operator.name for operator in self.operators)
@@ -124,7 +124,7 @@ class Network:
         """External arrival rates by position."""
         return np.array([self.external.get(name, 0.0) for name in self.names], dtype=float)
 
-    @property
+    @cached_property
     def external_rate(self) -> float:
         """Tuples a second entering from outside in all: lambda_0 in drs."""
         return float(self.external_array.sum())
@@ -142,6 +142,17 @@ class Network:
     def service_array(self) -> Floats:
         """Service rates mu_i of one processor by position."""
         return np.array([operator.service_rate for operator in self.operators], dtype=float)
+
+    @cached_property
+    def load_array(self) -> Floats:
+        """Offered work lambda_i / mu_i by position: processors kept busy on average."""
+        loads: Floats = self.arrival_array / self.service_array
+        return loads
+
+    @cached_property
+    def variability_array(self) -> Floats:
+        """What drs eq 5 multiplies the M/M/k wait by, (a_i + s_i) / 2, by position."""
+        return np.array([(operator.arrival_scv + operator.service_scv) / 2 for operator in self.operators])
 
     @property
     def arrival_rates(self) -> dict[str, float]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretide.errors import IdleNetworkError, ModelError, OverloadError, Problem
-from foretide.queueing.erlang import gigk_sojourn
+from foretide.queueing.erlang import mmk_wait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
 
 def fewest_processors(network: Network) -> dict[str, int]:
     """Processors below which an operator cannot keep up: floor(lambda/mu) + 1, so 1 where nothing arrives."""
-    loads = network.arrival_array / network.service_array
-    return {name: int(load) + 1 for name, load in zip(network.names, loads, strict=True)}
+    return {name: int(load) + 1 for name, load in zip(network.names, network.load_array, strict=True)}
 
 
 def utilization(network: Network, processors: Mapping[str, int]) -> dict[str, float]:
     """Share of its processors that each operator keeps busy (rho in drs); 1 or more means a growing queue."""
-    busy = network.arrival_array / network.service_array / processor_array(network, processors)
+    busy = network.load_array / processor_array(network, processors)
     return dict(zip(network.names, busy.tolist(), strict=True))
 
 
@@ -77,7 +76,7 @@ def least_total_sojourn(network: Network) -> float:
     """
     if network.external_rate == 0:
         raise IdleNetworkError
-    return float((network.arrival_array / network.service_array).sum() / network.external_rate)
+    return float(network.load_array.sum()) / network.external_rate
 
 
 def processor_array(network: Network, processors: Mapping[str, int]) -> Floats:
@@ -93,10 +92,9 @@ def processor_array(network: Network, processors: Mapping[str, int]) -> Floats:
 
 
 def _sojourn_array(network: Network, processors: Floats) -> Floats:
-    arrival_scv = np.array([operator.arrival_scv for operator in network.operators])
-    service_scv = np.array([operator.service_scv for operator in network.operators])
-    rates = network.arrival_array, network.service_array
-    return gigk_sojourn(processors, *rates, arrival_scv, service_scv)
+    waits = network.variability_array * mmk_wait(processors, network.load_array)
+    sojourns: Floats = (waits + 1.0) / network.service_array
+    return sojourns
 
 
 def _refuse_overload(network: Network, processors: Mapping[str, int]) -> None:
