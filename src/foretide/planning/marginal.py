@@ -75,7 +75,7 @@ def greedy_order(queues: Queues, steps: int) -> GreedyOrder:
     [0, 1, 0, 1]
     """
     room = np.minimum(queues.room, steps)
-    length = min(steps, max(_SHORTEST, min(_LONGEST, 4 * steps // len(room))))
+    length = min(steps, max(_SHORTEST, min(_LONGEST, 2 * steps // len(room))))
     lengths = np.minimum(room, length)
     waiting, gains = _curves(queues, slice(None), lengths)
     while True:

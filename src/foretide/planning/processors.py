@@ -19,13 +19,14 @@ import numpy as np
 
 from foretide.errors import BudgetTooSmallError, IdleNetworkError, LatencyOutOfReachError, OverloadError
 from foretide.planning.marginal import GreedyOrder, Queues, greedy_order
+from foretide.queueing.sojourn import fewest_array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from foretide.queueing.network import Network
 
-_FIRST_STEPS = 64
+_FIRST_STEPS = 256
 _UNLIMITED = 1 << 40
 
 
@@ -123,7 +124,7 @@ def _queues(network: Network, pools: Mapping[str, int]) -> Queues:
     if network.external_rate == 0:
         raise IdleNetworkError
     loads = network.load_array
-    first = np.floor(loads) + 1
+    first = fewest_array(network)
     limits = [pools.get(name, _UNLIMITED) for name in network.names]
     room = np.array(limits) - first.astype(np.int64)
     if room.min() < 0:

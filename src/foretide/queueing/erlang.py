@@ -122,7 +122,8 @@ def _inverse_erlang_b(servers: Floats, load: Floats) -> Floats:
     total: Floats = 1.0 + terms.sum(axis=1)
     if servers.max(initial=0) <= _FIRST_BLOCK:
         return total
-    term, start, active = terms[:, -1], _FIRST_BLOCK, np.arange(len(load))
+    active = np.flatnonzero((servers > _FIRST_BLOCK) & np.isfinite(total))
+    term, start = terms[active, -1], _FIRST_BLOCK
     while len(active):
         k, a = servers[active], load[active]
         terms = _descending(k, a, start, _BLOCK)

@@ -22,10 +22,21 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+_ROUNDING = 1e-12
+
 
 def fewest_processors(network: Network) -> dict[str, int]:
-    """Processors below which an operator cannot keep up: floor(lambda/mu) + 1, so 1 where nothing arrives."""
-    return {name: int(load) + 1 for name, load in zip(network.names, network.load_array, strict=True)}
+    """Processors below which an operator cannot keep up: floor(lambda/mu) + 1, so 1 where nothing arrives.
+
+    A load that is a whole number but for rounding counts as whole.
+    """
+    return dict(zip(network.names, fewest_array(network).astype(int).tolist(), strict=True))
+
+
+def fewest_array(network: Network) -> Floats:
+    """`fewest_processors` by position."""
+    fewest: Floats = np.floor(network.load_array * (1 + _ROUNDING)) + 1
+    return fewest
 
 
 def utilization(network: Network, processors: Mapping[str, int]) -> dict[str, float]:
