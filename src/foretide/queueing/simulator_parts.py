@@ -1,0 +1,178 @@
+"""The parts of a simulated pipeline: one operator on whole arrays, or several tuple by tuple."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foretide.queueing.simulator_flows import Emitter, Inbox
+from foretide.queueing.simulator_random import ArrivalStream, Floats, Integers, one_by_one
+from foretide.queueing.simulator_routes import Router
+from foretide.queueing.simulator_stations import RoutedStation, SharedStation, Station, UnevenStation
+from foretide.queueing.simulator_workers import timelines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from foretide.queueing.simulator_report import Books
+    from foretide.queueing.simulator_scenario import Scenario
+    from foretide.queueing.simulator_tally import Ledger
+
+    Serve = Callable[[Floats, Floats], Floats]
+    Waiting = tuple[float, int, int, int, float | None, float]
+
+
+class SimulatedOperator:
+    """One operator: its random streams, its workers, and what is on its way to it.
+
+    Each of the streams is a generator of its own, so that a change in one place (a route, a gain) leaves the
+    arrivals and service times of the others as they were.
+    """
+
+    def __init__(self, scenario: Scenario, index: int, rng: np.random.Generator, books: Books) -> None:
+        network = scenario.network
+        operator = network.operators[index]
+        arrivals, self._rng, routing, emission = rng.spawn(4)
+        self._stream = ArrivalStream(
+            scenario.curve_of(operator.name), scenario.arrivals_of(operator.name), arrivals, scenario.duration
+        )
+        self._service, self._mean = scenario.service_of(operator.name), 1 / operator.service_rate
+        flows = [
+            (network.index[flow.target], flow.gain) for flow in network.flows if flow.source == operator.name
+        ]
+        self.targets = {target for target, gain in flows if gain > 0}
+        self.emitter = Emitter(flows, splits=operator.splits, rng=emission)
+        self.station, self.serve = _station(scenario, operator.name, routing)
+        self.inbox = Inbox()
+        self.meter = books.tuples[index]
+        self._ledger = books.ledger
+
+    def works(self, size: int) -> Floats:
+        """Service times at full speed."""
+        return self._service.unit(self._rng, size) * self._mean
+
+    def take_in(self, horizon: float) -> None:
+        """Let in what arrives from outside before the horizon."""
+        times = self._stream.until(horizon)
+        self.meter.arrived += len(times)
+        self.inbox.put(times, self._ledger.plant(times))
+
+    def receive(self, times: Floats, trees: Integers) -> None:
+        """Another operator has sent tuples."""
+        self.meter.arrived += len(times)
+        self._ledger.grow(trees)
+        self.inbox.put(times, trees)
+
+
+def _station(scenario: Scenario, name: str, rng: np.random.Generator) -> tuple[Station, Serve | None]:
+    """The operator's station, and its way of taking whole arrays (if nothing befalls a worker)."""
+    workers = scenario.workers[name]
+    befalls = timelines(
+        (event for event in scenario.slowdowns if event.operator == name),
+        (event for event in scenario.outages if event.operator == name),
+    )
+    routes = scenario.routes.get(name)
+    if routes:
+        routed = RoutedStation(workers, Router(routes, rng), befalls)
+        return routed, None if befalls else routed.serve
+    if befalls:
+        return UnevenStation(workers, befalls), None
+    shared = SharedStation(workers)
+    return shared, shared.serve
+
+
+class ArrayPart:
+    """An operator outside any loop whose workers are always alike."""
+
+    def __init__(
+        self, operator: SimulatedOperator, serve: Serve, operators: list[SimulatedOperator], ledger: Ledger
+    ) -> None:
+        self._operator, self._serve, self._operators, self._ledger = operator, serve, operators, ledger
+
+    def advance(self, horizon: float) -> None:
+        """Process all that joins before the horizon."""
+        operator = self._operator
+        times, trees = operator.inbox.take(horizon)
+        works = operator.works(len(times))
+        starts = self._serve(times, works)
+        ends = starts + works
+        operator.meter.attempt(times, starts, ends)
+        operator.meter.complete(times, ends)
+        self._ledger.process(trees, ends, ends - times)
+        for target, sent, of in operator.emitter.emit(ends, trees):
+            self._operators[target].receive(sent, of)
+
+
+class EventPart:
+    """Operators that feed one another, or one whose workers differ: tuple by tuple, in order of joining.
+
+    A tuple's departure is known when it joins, and lies later; so what it sends back into the part is
+    queued in time. The same holds for a tuple lost with its worker, which joins again at that moment.
+    """
+
+    def __init__(self, members: tuple[int, ...], operators: list[SimulatedOperator], ledger: Ledger) -> None:
+        self._members, self._operators, self._ledger = members, operators, ledger
+        self._works = {member: one_by_one(operators[member].works) for member in members}
+        self._queue: list[Waiting] = []
+        self._number = count()
+
+    def advance(self, horizon: float) -> None:
+        """Process all that joins before the horizon."""
+        log: dict[int, list[float]] = {member: [] for member in self._members}
+        sent: dict[int, list[float]] = defaultdict(list)
+        for time, _, member, tree, known, arrived in self._due(horizon):
+            work = next(self._works[member]) if known is None else known
+            operator = self._operators[member]
+            start, end, lost = operator.station.admit(time, work)
+            log[member] += (time, start, end, tree, arrived, lost)
+            if lost:
+                heappush(self._queue, (end, next(self._number), member, tree, work, arrived))
+                continue
+            for target in operator.emitter.emit_one():
+                if target in self._works:
+                    self._send_back(target, tree, end)
+                else:
+                    sent[target] += (tree, end)
+        for member, entries in log.items():
+            self._write_down(member, np.array(entries).reshape(-1, 6).T)
+        for target, pairs in sent.items():
+            trees, ends = np.array(pairs).reshape(-1, 2).T
+            self._operators[target].receive(ends, trees.astype(np.int64))
+
+    def _due(self, horizon: float) -> Iterator[Waiting]:
+        """What joins before the horizon, from outside and from within, in order of time."""
+        queue = self._queue
+        for fresh in self._fresh(horizon):
+            while queue and queue[0] < fresh:
+                yield heappop(queue)
+            yield fresh
+        while queue and queue[0][0] < horizon:
+            yield heappop(queue)
+
+    def _fresh(self, horizon: float) -> Iterator[Waiting]:
+        entries: list[tuple[float, int, int]] = []
+        for member in self._members:
+            times, trees = self._operators[member].inbox.take(horizon)
+            entries += zip(times.tolist(), [member] * len(times), trees.tolist(), strict=True)
+        if len(self._members) > 1:
+            entries.sort()
+        for time, member, tree in entries:
+            yield time, next(self._number), member, tree, None, time
+
+    def _send_back(self, target: int, tree: int, time: float) -> None:
+        self._operators[target].meter.arrived += 1
+        self._ledger.grow_one(tree)
+        heappush(self._queue, (time, next(self._number), target, tree, None, time))
+
+    def _write_down(self, member: int, entries: Floats) -> None:
+        meter = self._operators[member].meter
+        joined, begun, ended, trees, arrived, lost = entries
+        meter.attempt(joined, begun, ended)
+        meter.replayed += int(lost.sum())
+        done = lost == 0
+        meter.complete(arrived[done], ended[done])
+        self._ledger.process(trees[done].astype(np.int64), ended[done], (ended - arrived)[done])
