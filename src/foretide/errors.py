@@ -13,7 +13,8 @@ ForetideError
  |   |- IdleNetworkError         nothing enters the network, so there is no tuple to speak of
  |   |- UnstableNetworkError     queues that grow for ever; names the operators at fault
  |   |   |- LoopGainError            a loop that sends back at least as much as it takes in
- |   |   '- OverloadError            too few processors, or too little pool, for what arrives
+ |   |   |- OverloadError            too few processors, or too little pool, for what arrives
+ |   |   '- BatchOverloadError       more rows a second than micro-batches can carry
  |   |- BudgetTooSmallError      fewer processors than stability needs
  |   '- LatencyOutOfReachError   a latency target that no allocation meets
  '- EnvironmentNotReadyError something outside Foretide is missing: Java, an extra package
@@ -159,6 +160,19 @@ class OverloadError(UnstableNetworkError):
         self.needed = dict(needed)
         parts = (f"{name} is at {used:.2%} and needs {needed[name]}" for name, used in utilization.items())
         super().__init__("too few processors: " + "; ".join(parts), tuple(utilization))
+
+
+class BatchOverloadError(UnstableNetworkError):
+    """More rows a second arrive than micro-batches can carry: each takes longer than the last."""
+
+    def __init__(self, rate: float, limit: float, operators: Sequence[str]) -> None:
+        self.rate = rate
+        self.limit = limit
+        super().__init__(
+            f"{rate:.6g} rows a second arrive and micro-batches carry less than {limit:.6g}; "
+            f"most of the work is in {', '.join(operators)}",
+            operators,
+        )
 
 
 class BudgetTooSmallError(PlanningError):

@@ -1,0 +1,118 @@
+"""How many replicas for each operator in micro-batch mode, and how many cores.
+
+Here operators do not compete for processors: stages run one after another and each may use every core. What
+they compete with is their own fixed cost, because every task of a pool costs time, busy or not. So the best
+number of replicas grows with the square root of an operator's work, and idle times want fewer of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from foretide.errors import IdleNetworkError, LatencyOutOfReachError
+from foretide.queueing.microbatch import BatchModel, SteadyBatches, batch_model, stage_work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from foretide.queueing.model import BatchCosts
+    from foretide.queueing.network import Network
+
+_MOST_CORES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """Replicas for each operator and what batches settle down to with them."""
+
+    cores: int
+    replicas: Mapping[str, int]
+    model: BatchModel
+    steady: SteadyBatches
+
+
+def plan_replicas(network: Network, costs: BatchCosts, pools: Mapping[str, int] | None = None) -> BatchPlan:
+    """Choose the replicas that make the steady batch shortest.
+
+    Where a pool is given its tasks are paid for anyway, so all that fit the cores are used; elsewhere the
+    pool is chosen along with the replicas.
+
+    Raises:
+        IdleNetworkError: Nothing enters the network.
+        BatchOverloadError: The cores cannot carry the rate, however many replicas there are.
+    """
+    if network.external_rate == 0:
+        raise IdleNetworkError
+    known = pools or {}
+    most = {name: min(known.get(name, costs.cores), costs.cores) for name in network.names}
+    plan = _plan(network, costs, most, known)
+    while True:  # each turn shortens the batch, and there are only so many plans
+        better = _plan(network, costs, _best_replicas(plan, known), known)
+        if better.steady.length >= plan.steady.length:
+            return plan
+        plan = better
+
+
+def fewest_cores(
+    network: Network, costs: BatchCosts, latency: float, pools: Mapping[str, int] | None = None
+) -> BatchPlan:
+    """The fewest cores with which the mean latency (arrival to commit) meets a bound, with replicas.
+
+    Raises:
+        LatencyOutOfReachError: No number of cores meets the bound; carries the best there is.
+    """
+    low = _keeping_up(network, costs, pools or {})
+    best = plan_replicas(network, replace(costs, cores=_MOST_CORES), pools)
+    if low > _MOST_CORES or best.steady.mean_latency > latency:
+        raise LatencyOutOfReachError(latency, best.steady.mean_latency)
+    high = _MOST_CORES
+    while low < high:
+        middle = (low + high) // 2
+        if plan_replicas(network, replace(costs, cores=middle), pools).steady.mean_latency <= latency:
+            high = middle
+        else:
+            low = middle + 1
+    return plan_replicas(network, replace(costs, cores=low), pools)
+
+
+def _plan(
+    network: Network, costs: BatchCosts, replicas: Mapping[str, int], pools: Mapping[str, int]
+) -> BatchPlan:
+    model = batch_model(network, costs, replicas, pools)
+    return BatchPlan(costs.cores, replicas, model, model.steady(network.external_rate))
+
+
+def _best_replicas(plan: BatchPlan, pools: Mapping[str, int]) -> dict[str, int]:
+    """The best replicas for batches of the size that the plan leads to."""
+    return {
+        stage.operator: stage.active
+        if stage.operator in pools
+        else _best_count(plan.steady.rows * stage.work, plan.model.costs)
+        for stage in plan.model.stages
+    }
+
+
+def _best_count(work: float, costs: BatchCosts) -> int:
+    """The r of 1..cores with the least task_cost * r + work / r."""
+    if work >= costs.task_cost * costs.cores**2:
+        return costs.cores
+    guess = max(math.floor(math.sqrt(work / costs.task_cost)), 1)
+    choices = (guess, min(guess + 1, costs.cores))
+    return min(choices, key=lambda r: costs.task_cost * r + work / r)
+
+
+def _keeping_up(network: Network, costs: BatchCosts, pools: Mapping[str, int]) -> int:
+    """The fewest cores that carry the rate at all, whatever the latency."""
+    work = stage_work(network, costs)
+
+    def carries(cores: int) -> bool:
+        shares = (w / min(pools.get(name, cores), cores) for name, w in work.items())
+        return network.external_rate * math.fsum(shares) < 1
+
+    low, high = 1, _MOST_CORES
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if carries(middle) else (middle + 1, high)
+    return low

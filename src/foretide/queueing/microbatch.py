@@ -1,0 +1,152 @@
+"""Spark's default mode as it is: batches one after another, not a pipeline of queues.
+
+A batch reads what arrived while the one before it ran, works through the operators stage by stage with all
+cores, and commits. Its length is a fixed cost, plus a cost for each task of every POOL (empty tasks are
+started too), plus the rows' work over the replicas that share it. The steady length is where a batch takes
+just as long as the rows it brings took to arrive.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from foretide.errors import BatchOverloadError, LatencyOutOfReachError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from foretide.queueing.model import BatchCosts
+    from foretide.queueing.network import Network
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One operator's part of a batch.
+
+    Attributes:
+        operator: Its name.
+        work: Core-seconds it spends on each row that enters the network.
+        active: Replicas that share the rows.
+        pool: Tasks started in all, `active` or more.
+    """
+
+    operator: str
+    work: float
+    active: int
+    pool: int
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyBatches:
+    """What batches settle down to.
+
+    Attributes:
+        length: Seconds from a batch's start to its commit.
+        interval: Seconds between the starts of two batches: the length, or the trigger if that is longer.
+        rows: Rows in a batch.
+        utilization: Share of the stability limit that arrives; at 1 the length has no end.
+    """
+
+    length: float
+    interval: float
+    rows: float
+    utilization: float
+
+    @property
+    def mean_latency(self) -> float:
+        """Seconds from a row's arrival to its commit, on average: half an interval and a batch."""
+        return self.latency(0.5)
+
+    def latency(self, quantile: float) -> float:
+        """The latency that this share of rows does not exceed, arriving evenly over the interval."""
+        return quantile * self.interval + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class BatchModel:
+    """A micro-batch query: what a batch costs and how its stages share the work.
+
+    >>> from foretide.queueing.model import BatchCosts
+    >>> costs = BatchCosts(cores=4, fixed_cost=0.2, task_cost=0.01)
+    >>> query = BatchModel(costs, (Stage("parse", 1e-3, 4, 10),))
+    >>> steady = query.steady(rate=2000.0)
+    >>> round(steady.length, 6), round(steady.mean_latency, 6), query.highest_rate
+    (0.6, 0.9, 4000.0)
+    """
+
+    costs: BatchCosts
+    stages: tuple[Stage, ...]
+
+    @property
+    def overhead(self) -> float:
+        """Seconds a batch takes without rows; grows with the pools, not with the active replicas."""
+        return self.costs.fixed_cost + self.costs.task_cost * sum(stage.pool for stage in self.stages)
+
+    @property
+    def seconds_per_row(self) -> float:
+        """Seconds each row adds to the batch: replicas beyond the cores take turns and help nothing."""
+        return math.fsum(stage.work / min(stage.active, self.costs.cores) for stage in self.stages)
+
+    @property
+    def highest_rate(self) -> float:
+        """The stability limit, in rows a second: from here on each batch is longer than the last."""
+        return 1 / self.seconds_per_row if self.seconds_per_row > 0 else math.inf
+
+    def length(self, rows: float) -> float:
+        """Seconds a batch of so many rows takes."""
+        return self.overhead + rows * self.seconds_per_row
+
+    def steady(self, rate: float) -> SteadyBatches:
+        """What batches settle down to at so many rows a second.
+
+        Raises:
+            BatchOverloadError: The rate reaches the stability limit.
+        """
+        utilization = rate * self.seconds_per_row
+        if utilization >= 1:
+            heaviest = max(self.stages, key=lambda stage: stage.work / min(stage.active, self.costs.cores))
+            raise BatchOverloadError(rate, self.highest_rate, (heaviest.operator,))
+        interval = max(self.costs.trigger, self.overhead / (1 - utilization))
+        rows = rate * interval
+        return SteadyBatches(self.length(rows), interval, rows, utilization)
+
+    def highest_rate_within(self, latency: float) -> float:
+        """Rows a second at which the mean latency just reaches a bound.
+
+        Raises:
+            LatencyOutOfReachError: Even empty batches take longer.
+        """
+        best = self.steady(0.0).mean_latency
+        if best > latency:
+            raise LatencyOutOfReachError(latency, best)
+        # The interval is the trigger until batches fill it; beyond, interval and length are the same.
+        interval = max(self.costs.trigger, latency / 1.5)
+        length = latency - interval / 2
+        return (length - self.overhead) * self.highest_rate / interval if interval else 0.0
+
+
+def stage_work(network: Network, costs: BatchCosts) -> dict[str, float]:
+    """Core-seconds each operator spends on a row that enters: visits over service rate.
+
+    A measured `work_per_row` sets the sum, and the operators share it in proportion.
+    """
+    visits = network.visits
+    work = {operator.name: visits[operator.name] / operator.service_rate for operator in network.operators}
+    total = math.fsum(work.values())
+    if costs.work_per_row is None or total == 0:
+        return work
+    return {name: share * costs.work_per_row / total for name, share in work.items()}
+
+
+def batch_model(
+    network: Network, costs: BatchCosts, active: Mapping[str, int], pools: Mapping[str, int] | None = None
+) -> BatchModel:
+    """The micro-batch query of a network; an operator without a pool has one of just its active replicas."""
+    known = pools or {}
+    stages = (
+        Stage(name, work, active[name], max(known.get(name, 0), active[name]))
+        for name, work in stage_work(network, costs).items()
+    )
+    return BatchModel(costs, tuple(stages))
