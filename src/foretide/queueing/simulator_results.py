@@ -23,6 +23,8 @@ class Estimate:
 
     >>> Estimate(2.0, 0.25).covers(2.2)
     True
+    >>> print(Estimate(14150.3, 880.0), "/", Estimate(0.7787, 0.0213))
+    14,150 ± 880 / 0.779 ± 0.0213
     """
 
     value: float
@@ -33,7 +35,7 @@ class Estimate:
         return abs(value - self.value) <= self.half_width
 
     def __str__(self) -> str:
-        return f"{self.value:.4g} ± {self.half_width:.2g}"
+        return f"{_short(self.value)} ± {_short(self.half_width)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,10 @@ def quantile(values: Floats, bins: Floats, level: float, confidence: float) -> E
         return Estimate(float(np.quantile(values, level)), math.nan)
     error = float(seen.std(ddof=1)) / math.sqrt(len(seen))
     return Estimate(float(np.quantile(values, level)), student(confidence, len(seen) - 1) * error)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004 three digits
 
 
 def _plain(value: Any) -> Any:

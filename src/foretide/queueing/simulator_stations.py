@@ -66,7 +66,7 @@ class SharedStation:
 class UnevenStation:
     """One queue for all workers, some of which are slow or gone for a while.
 
-    Of several idle workers, the one that has been idle longest takes the tuple.
+    Of several idle workers, the one that has been there and idle longest takes the tuple.
     """
 
     def __init__(self, workers: int, timelines: Mapping[int, WorkerTimeline]) -> None:
@@ -83,9 +83,9 @@ class UnevenStation:
             if timeline is None:
                 heapreplace(free, (start + work, worker))
                 return start, start + work, False
-            ready = timeline.ready(start)
-            if ready > start:
-                heapreplace(free, (ready, worker))
+            there_since = timeline.available(idle_since, start)
+            if there_since > idle_since:
+                heapreplace(free, (there_since, worker))
                 continue
             end, lost = timeline.finish(start, work)
             heapreplace(free, (end, worker))

@@ -71,6 +71,13 @@ class WorkerTimeline:
                 return end
         return time
 
+    def available(self, since: float, time: float) -> float:
+        """Since when a worker, free from `since` on, has been there at `time`; later than that if gone."""
+        for start, end in self._gone:
+            if start <= time and end > since:
+                since = end
+        return since
+
     def finish(self, start: float, work: float) -> tuple[float, bool]:
         """When work begun at `start` ends, and whether it was lost at that moment."""
         end = self._undisturbed_finish(start, work)
