@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from foretide.queueing.microbatch import BatchModel, Stage
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.queueing.simulator import simulate
@@ -71,6 +72,17 @@ def test_steady_batch_length():
     assert result.completion_time.value == pytest.approx(1.5 * length, rel=0.02), (
         "half a batch, then a whole one"
     )
+
+
+@pytest.mark.parametrize(("active", "pool"), [(2, 4), (4, 12), (8, 16)])
+def test_foretides_own_batch_model_agrees_with_the_simulator(active, pool):
+    costs = BatchCosts(cores=4, fixed_cost=0.2, task_cost=0.01)
+    steady = BatchModel(costs, (Stage("count", 1e-3, active, pool),)).steady(1500.0)
+    routes = {"count": (Route.first(active, pool, spread="even"),)}
+    result = run(regular(1500.0, 1000.0), {"count": pool}, 300.0, costs, warmup=50.0, routes=routes)
+    assert result.batches.length.value == pytest.approx(steady.length, rel=0.02)
+    assert result.batches.rows.value == pytest.approx(steady.rows, rel=0.02)
+    assert result.completion_time.value == pytest.approx(steady.mean_latency, rel=0.02)
 
 
 def test_the_slowest_task_decides():

@@ -1,7 +1,9 @@
 """`foretide simulate`, as someone at a terminal meets it."""
 
 import json
+import re
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -86,6 +88,15 @@ def test_without_matplotlib_it_says_what_to_install(run, tmp_path, monkeypatch):
     result = run("--plot", str(tmp_path / "plot.png"))
     assert result.exit_code == 1
     assert "foretide[plot]" in result.stderr
+
+
+def test_the_guide_runs_as_it_is_printed(run):
+    guide = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text(encoding="utf-8")
+    blocks = {
+        language: code for language, code in re.findall(r"```(toml|python)\n(.*?)```", guide, re.DOTALL)
+    }
+    assert run(text=blocks["toml"]).exit_code == 0
+    exec(compile(blocks["python"], "guide", "exec"), {})
 
 
 def test_a_bad_model_is_explained_in_full(run):

@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 
+from foretide.queueing.completion import expected_completion_time
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.queueing.simulator import simulate
 from foretide.queueing.simulator_routes import Route
 from foretide.queueing.simulator_scenario import Scenario
+from foretide.queueing.sojourn import expected_sojourns, expected_total_sojourn
 
 
 def erlang_c(k, load):
@@ -106,6 +108,15 @@ def test_jackson_network_with_splits_joins_and_loops():
         assert found.utilization.covers(rate / operator.service_rate / workers[operator.name])
     assert result.total_sojourn.covers(total)
     assert result.completion_time.value == pytest.approx(result.total_sojourn.value), "splits have one path"
+
+
+def test_foretides_own_formulas_agree_with_the_simulator():
+    network, workers = jackson()
+    result = run(network, workers, tuples=100_000, seed=11)
+    for name, sojourn in expected_sojourns(network, workers).items():
+        assert result.operator(name).sojourn.covers(sojourn), name
+    assert result.total_sojourn.covers(expected_total_sojourn(network, workers))
+    assert result.completion_time.covers(expected_completion_time(network, workers).expected)
 
 
 def test_tandem_sojourns_add_up():

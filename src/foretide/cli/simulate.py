@@ -80,11 +80,13 @@ def _show(result: SimulationResult, console: Console) -> None:
 
 
 def _operators(result: SimulationResult) -> Table:
-    table = Table(title="Operators", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title="Operators", title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)
+    )
     replays = any(each.replayed for each in result.operators)
     headers = ["operator", "workers", "tuples/s", "utilization", "waiting", "sojourn"]
     for header in [*headers, "replayed"] if replays else headers:
-        table.add_column(header, justify="left" if header == "operator" else "right", no_wrap=True)
+        table.add_column(header, justify="left" if header == "operator" else "right")
     for each in result.operators:
         cells = [str(each.throughput), str(each.utilization), str(each.queue_length), _time(each.sojourn)]
         table.add_row(each.name, str(each.workers), *cells, *([str(each.replayed)] if replays else []))
@@ -92,7 +94,9 @@ def _operators(result: SimulationResult) -> Table:
 
 
 def _latencies(result: SimulationResult) -> Table:
-    table = Table(title="Tuple trees", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title="Tuple trees", title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)
+    )
     table.add_column("from arrival until fully processed")
     table.add_column("time", justify="right")
     table.add_row("mean", _time(result.completion_time))

@@ -63,6 +63,9 @@ class Emitter:
         self._ladder = np.cumsum([gain for _, gain in self._flows])
         self._steps = self._ladder.tolist()
         self._rngs = rng.spawn(max(1, len(self._flows)))
+        certain = len(self._flows) <= 1 or not splits
+        certain = certain and all(gain == int(gain) for _, gain in self._flows)
+        self._always = [to for to, gain in self._flows for _ in range(int(gain))] if certain else None
         self._singly = [one_by_one(each.random) for each in self._rngs]
 
     def emit(self, times: Floats, trees: Integers) -> list[tuple[int, Floats, Integers]]:
@@ -90,8 +93,8 @@ class Emitter:
 
     def emit_one(self) -> list[int]:
         """The targets of what one processed tuple emits."""
-        if not self._flows:
-            return []
+        if self._always is not None:
+            return self._always
         if self._splits:
             choice = bisect_right(self._steps, next(self._singly[0]))
             return [self._flows[choice][0]] if choice < len(self._flows) else []

@@ -116,32 +116,29 @@ class EventPart:
 
     def __init__(self, members: tuple[int, ...], operators: list[SimulatedOperator], ledger: Ledger) -> None:
         self._members, self._operators, self._ledger = members, operators, ledger
-        self._works = {member: one_by_one(operators[member].works) for member in members}
+        self._desks = {member: _Desk(operators[member], members) for member in members}
         self._queue: list[Waiting] = []
         self._number = count()
 
     def advance(self, horizon: float) -> None:
         """Process all that joins before the horizon."""
-        log: dict[int, list[float]] = {member: [] for member in self._members}
-        sent: dict[int, list[float]] = defaultdict(list)
+        queue, number, desks = self._queue, self._number, self._desks
         for time, _, member, tree, known, arrived in self._due(horizon):
-            work = next(self._works[member]) if known is None else known
-            operator = self._operators[member]
-            start, end, lost = operator.station.admit(time, work)
-            log[member] += (time, start, end, tree, arrived, lost)
+            desk = desks[member]
+            work = next(desk.works) if known is None else known
+            start, end, lost = desk.admit(time, work)
+            desk.log += (time, start, end, tree, arrived, lost)
             if lost:
-                heappush(self._queue, (end, next(self._number), member, tree, work, arrived))
-                continue
-            for target in operator.emitter.emit_one():
-                if target in self._works:
-                    self._send_back(target, tree, end)
-                else:
-                    sent[target] += (tree, end)
-        for member, entries in log.items():
-            self._write_down(member, np.array(entries).reshape(-1, 6).T)
-        for target, pairs in sent.items():
-            trees, ends = np.array(pairs).reshape(-1, 2).T
-            self._operators[target].receive(ends, trees.astype(np.int64))
+                heappush(queue, (end, next(number), member, tree, work, arrived))
+            elif desk.in_loop:
+                for target in desk.emit_one():
+                    if target in desks:
+                        desks[target].sent_back.append(tree)
+                        heappush(queue, (end, next(number), target, tree, None, end))
+                    else:
+                        desk.sent[target] += (tree, end)
+        for member in self._members:
+            self._write_down(member)
 
     def _due(self, horizon: float) -> Iterator[Waiting]:
         """What joins before the horizon, from outside and from within, in order of time."""
@@ -163,16 +160,42 @@ class EventPart:
         for time, member, tree in entries:
             yield time, next(self._number), member, tree, None, time
 
-    def _send_back(self, target: int, tree: int, time: float) -> None:
-        self._operators[target].meter.arrived += 1
-        self._ledger.grow_one(tree)
-        heappush(self._queue, (time, next(self._number), target, tree, None, time))
-
-    def _write_down(self, member: int, entries: Floats) -> None:
-        meter = self._operators[member].meter
-        joined, begun, ended, trees, arrived, lost = entries
-        meter.attempt(joined, begun, ended)
-        meter.replayed += int(lost.sum())
+    def _write_down(self, member: int) -> None:
+        desk, operator = self._desks[member], self._operators[member]
+        joined, begun, ended, trees, arrived, lost = np.array(desk.log).reshape(-1, 6).T
+        operator.meter.attempt(joined, begun, ended)
+        operator.meter.replayed += int(lost.sum())
         done = lost == 0
-        meter.complete(arrived[done], ended[done])
-        self._ledger.process(trees[done].astype(np.int64), ended[done], (ended - arrived)[done])
+        trees, arrived, ended = trees[done].astype(np.int64), arrived[done], ended[done]
+        operator.meter.complete(arrived, ended)
+        operator.meter.arrived += len(desk.sent_back)
+        self._ledger.grow(np.array(desk.sent_back, dtype=np.int64))
+        self._ledger.process(trees, ended, ended - arrived)
+        for target, when, which in desk.emitted(ended, trees):
+            self._operators[target].receive(when, which)
+        desk.clear()
+
+
+class _Desk:
+    """What taking tuples one by one needs at hand for an operator, and what it did since the last horizon."""
+
+    def __init__(self, operator: SimulatedOperator, members: tuple[int, ...]) -> None:
+        self.admit, self.emit_one = operator.station.admit, operator.emitter.emit_one
+        self.works = one_by_one(operator.works)
+        self.in_loop = not operator.targets.isdisjoint(members)
+        self._emit = operator.emitter.emit
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what was done."""
+        self.log: list[float] = []
+        self.sent_back: list[int] = []
+        self.sent: dict[int, list[float]] = defaultdict(list)
+
+    def emitted(self, ends: Floats, trees: Integers) -> Iterator[tuple[int, Floats, Integers]]:
+        """What goes to operators elsewhere; outside a loop there was no hurry to know it."""
+        if not self.in_loop:
+            yield from self._emit(ends, trees)
+        for target, pairs in self.sent.items():
+            which, when = np.array(pairs).reshape(-1, 2).T
+            yield target, when, which.astype(np.int64)

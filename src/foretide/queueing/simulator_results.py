@@ -24,7 +24,7 @@ class Estimate:
     >>> Estimate(2.0, 0.25).covers(2.2)
     True
     >>> print(Estimate(14150.3, 880.0), "/", Estimate(0.7787, 0.0213))
-    14,150 ± 880 / 0.779 ± 0.0213
+    14,150 ± 880 / 0.779 ± 0.021
     """
 
     value: float
@@ -35,7 +35,7 @@ class Estimate:
         return abs(value - self.value) <= self.half_width
 
     def __str__(self) -> str:
-        return f"{_short(self.value)} ± {_short(self.half_width)}"
+        return f"{_short(self.value, 3)} ± {_short(self.half_width, 2)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +165,8 @@ def quantile(values: Floats, bins: Floats, level: float, confidence: float) -> E
     return Estimate(float(np.quantile(values, level)), student(confidence, len(seen) - 1) * error)
 
 
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004 three digits
+def _short(value: float, digits: int) -> str:
+    return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
 def _plain(value: Any) -> Any:

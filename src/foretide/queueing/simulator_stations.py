@@ -57,7 +57,9 @@ class SharedStation:
 
     def admit(self, time: float, work: float) -> tuple[float, float, bool]:
         """Take one tuple."""
-        start = max(time, self._free[0])
+        start = self._free[0]
+        if start < time:  # noqa: PLR1730 twice as fast as max()
+            start = time
         end = start + work
         heapreplace(self._free, end)
         return start, end, False

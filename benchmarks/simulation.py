@@ -1,0 +1,85 @@
+"""How fast the simulator is: a million tuples through four operators, in each way they can be run.
+
+    python -m benchmarks.simulation
+
+The aim is a million tuples through four operators in under 10 s on one core, and thousands of workers.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from typing import Any
+
+import numpy as np
+
+from foretide.queueing.model import BatchCosts
+from foretide.queueing.network import Flow, Network, Operator
+from foretide.queueing.simulator import simulate
+from foretide.queueing.simulator_routes import Route
+from foretide.queueing.simulator_scenario import Scenario
+from foretide.queueing.simulator_workers import Outage, Slowdown
+
+NAMES = ("read", "parse", "count", "write")
+
+
+def chain(rate: float, workers: int, *, loop: float = 0.0) -> Network:
+    """Four operators in a row at a utilization of 0.7; with `loop`, the last sends some tuples back."""
+    service = rate / (1 - loop) / (0.7 * workers)
+    operators = tuple(Operator(name, service, splits=bool(loop)) for name in NAMES)
+    flows = [Flow("read", "parse"), Flow("parse", "count"), Flow("count", "write")]
+    return Network(operators, (*flows, Flow("write", "read", loop)), {"read": rate})
+
+
+def scenarios(tuples: int) -> dict[str, Scenario]:
+    def pipeline(workers: int, loop: float = 0.0, **options: Any) -> Scenario:
+        pools = dict.fromkeys(NAMES, workers)
+        return Scenario(chain(1000.0, workers, loop=loop), pools, duration=tuples / 1000.0, **options)
+
+    third = tuples / 3000.0
+    return {
+        "4 operators x 4 workers": pipeline(4),
+        "4 operators x 2,000 workers": pipeline(2000),
+        "4 operators x 2,000 routed tasks": pipeline(
+            2000, routes={name: (Route.first(1800, 2000),) for name in NAMES}
+        ),
+        "a slow and a failing worker in one": pipeline(
+            4,
+            slowdowns=(Slowdown(0, third, 2 * third, 0.5, "parse"),),
+            outages=(Outage(1, third, third + 5, "parse"),),
+        ),
+        "all four in a loop": pipeline(4, loop=0.1),
+        "micro-batches, 4 stages x 32 tasks, 128 cores": pipeline(32, batching=BatchCosts(128, 0.3, 0.001)),
+    }
+
+
+def measure(scenario: Scenario) -> dict[str, float]:
+    start, cpu = time.perf_counter(), time.process_time()
+    result = simulate(scenario, np.random.default_rng(1))
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    visits = sum(operator.served for operator in result.operators)
+    return {
+        "seconds": round(seconds, 3),
+        "cpu_seconds": round(cpu, 3),
+        "tuples": result.trees,
+        "visits": visits,
+        "microseconds_per_visit": round(1e6 * cpu / visits, 3),
+    }
+
+
+def run(tuples: int = 1_000_000) -> dict[str, Any]:
+    cases = {name: measure(scenario) for name, scenario in scenarios(tuples).items()}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"benchmark": "simulation", "tuples": tuples, "cases": cases, "peak_memory_mb": round(peak)}
+
+
+def main() -> None:
+    result = run()
+    for name, case in result["cases"].items():
+        times = f"{case['seconds']:7.2f} s ({case['cpu_seconds']:.2f} s of one core)"
+        print(f"{name:46} {times}, {case['microseconds_per_visit']:.2f} us a visit")
+    print(f"peak memory {result['peak_memory_mb']} MB")
+
+
+if __name__ == "__main__":
+    main()
