@@ -92,9 +92,7 @@ def test_without_matplotlib_it_says_what_to_install(run, tmp_path, monkeypatch):
 
 def test_the_guide_runs_as_it_is_printed(run):
     guide = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text(encoding="utf-8")
-    blocks = {
-        language: code for language, code in re.findall(r"```(toml|python)\n(.*?)```", guide, re.DOTALL)
-    }
+    blocks = dict(re.findall(r"```(toml|python)\n(.*?)```", guide, re.DOTALL))
     assert run(text=blocks["toml"]).exit_code == 0
     exec(compile(blocks["python"], "guide", "exec"), {})
 

@@ -76,6 +76,9 @@ def _show(result: SimulationResult, console: Console) -> None:
     if result.batches is not None:
         batches = result.batches
         console.print(f"{batches.count} batches of {batches.rows} rows, {_time(batches.length)} each")
+    for each in result.operators:
+        if each.replayed:
+            console.print(f"{each.name} lost work with a worker and did it again: {each.replayed} times")
     console.print(f"{result.trees} tuples entered, {result.completed} were fully processed")
 
 
@@ -83,13 +86,11 @@ def _operators(result: SimulationResult) -> Table:
     table = Table(
         title="Operators", title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)
     )
-    replays = any(each.replayed for each in result.operators)
-    headers = ["operator", "workers", "tuples/s", "utilization", "waiting", "sojourn"]
-    for header in [*headers, "replayed"] if replays else headers:
+    for header in ("operator", "workers", "tuples/s", "utilization", "waiting", "sojourn"):
         table.add_column(header, justify="left" if header == "operator" else "right")
     for each in result.operators:
         cells = [str(each.throughput), str(each.utilization), str(each.queue_length), _time(each.sojourn)]
-        table.add_row(each.name, str(each.workers), *cells, *([str(each.replayed)] if replays else []))
+        table.add_row(each.name, str(each.workers), *cells)
     return table
 
 

@@ -7,7 +7,9 @@ stream gives the same values in one piece or in many.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -61,7 +63,7 @@ class Variation:
         return rng.standard_gamma(1 / self.scv, count) * self.scv
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Curve:
     """An arrival rate over time; the last one holds for ever.
 
@@ -108,30 +110,35 @@ class Curve:
 
     def expected(self, time: float) -> float:
         """Tuples expected before that time."""
-        ends = (*self.since[1:], math.inf)
-        pieces = zip(self.since, ends, self.rates, self._slopes(), strict=True)
-        total = 0.0
-        for start, end, rate, slope in pieces:
-            length = max(min(end, time) - start, 0.0)
-            total += rate * length + slope * length * length / 2 if length else 0.0
-        return total
+        piece = max(bisect_left(self.since, time) - 1, 0)
+        into = max(time - self.since[piece], 0.0)
+        slope = float(self._slopes[piece])
+        return float(self._knots[piece]) + self.rates[piece] * into + slope * into * into / 2
 
     def when(self, expected: Floats) -> Floats:
         """The times at which so many tuples are expected; infinite if that never happens."""
-        knots = np.array([self.expected(start) for start in self.since])
-        piece = np.maximum(np.searchsorted(knots, expected, side="left") - 1, 0)
-        rate, slope = np.array(self.rates)[piece], np.array(self._slopes())[piece]
-        more = expected - knots[piece]
+        piece = np.maximum(np.searchsorted(self._knots, expected, side="left") - 1, 0)
+        rate, slope = np.array(self.rates)[piece], self._slopes[piece]
+        more = expected - self._knots[piece]
         with np.errstate(divide="ignore", invalid="ignore"):
             root = np.sqrt(np.maximum(rate * rate + 2 * slope * more, 0.0))
             into = np.where(slope == 0, more / rate, 2 * more / (rate + root))
         return np.asarray(np.array(self.since)[piece] + into, dtype=np.float64)
 
-    def _slopes(self) -> list[float]:
-        if self.shape == "steps":
-            return [0.0] * len(self.since)
-        rise, run = np.diff(self.rates), np.diff(self.since)
-        return [*np.divide(rise, run, out=np.zeros_like(rise), where=run > 0).tolist(), 0.0]
+    @cached_property
+    def _slopes(self) -> Floats:
+        slopes = np.zeros(len(self.since))
+        if self.shape == "linear":
+            run = np.diff(self.since)
+            np.divide(np.diff(self.rates), run, out=slopes[:-1], where=run > 0)
+        return slopes
+
+    @cached_property
+    def _knots(self) -> Floats:
+        """Tuples expected before each rate is reached."""
+        run = np.diff(self.since)
+        whole = np.array(self.rates[:-1]) * run + self._slopes[:-1] * run * run / 2
+        return np.concatenate(([0.0], np.cumsum(whole)))
 
 
 class ArrivalStream:
