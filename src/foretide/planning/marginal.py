@@ -61,9 +61,9 @@ class GreedyOrder:
         """Processors each operator has got after so many steps."""
         return np.bincount(self.owners[:steps], minlength=len(self.waiting))
 
-    def tuples_waiting(self, steps: int) -> float:
-        """Tuples waiting in the whole network after so many steps."""
-        return float(sum(row[n] for row, n in zip(self.waiting, self.counts(steps).tolist(), strict=True)))
+    def tuples_waiting(self, counts: Ints) -> float:
+        """Tuples waiting in the whole network when the operators have got so many."""
+        return float(sum(row[n] for row, n in zip(self.waiting, counts.tolist(), strict=True)))
 
 
 def greedy_order(queues: Queues, steps: int) -> GreedyOrder:
@@ -107,5 +107,7 @@ def _largest(gains: Sequence[Floats], steps: int) -> Ints:
     flat = np.concatenate(gains)
     owners = np.repeat(np.arange(len(gains)), [len(row) for row in gains])
     order = np.argsort(-flat, kind="stable")[:steps]
-    worth: Ints = owners[order[flat[order] > 0]]
-    return worth
+    if len(order) and flat[order[-1]] <= 0:
+        order = order[flat[order] > 0]
+    largest: Ints = owners[order]
+    return largest

@@ -71,7 +71,7 @@ def assign_processors(network: Network, budget: int, pools: Mapping[str, int] | 
         IdleNetworkError: Nothing enters the network.
     """
     queues = _queues(network, pools or {})
-    needed = int(queues.first.sum())
+    needed = int(np.add.reduce(queues.first))
     if budget < needed:
         raise BudgetTooSmallError(budget, needed)
     order = greedy_order(queues, budget - needed)
@@ -99,21 +99,21 @@ def min_processors(network: Network, latency: float, pools: Mapping[str, int] | 
     queues = _queues(network, pools or {})
     steps = _FIRST_STEPS
     order = greedy_order(queues, steps)
-    while _sojourn(network, queues, order, len(order.owners)) > latency and len(order.owners) == steps:
+    while _sojourn(network, order, len(order.owners)) > latency and len(order.owners) == steps:
         steps *= 4
         order = greedy_order(queues, steps)
-    best = _sojourn(network, queues, order, len(order.owners))
+    best = _sojourn(network, order, len(order.owners))
     if best > latency:
         raise LatencyOutOfReachError(latency, best)
-    return _allocation(network, queues, order, _fewest_steps(network, queues, order, latency))
+    return _allocation(network, queues, order, _fewest_steps(network, order, latency))
 
 
-def _fewest_steps(network: Network, queues: Queues, order: GreedyOrder, latency: float) -> int:
+def _fewest_steps(network: Network, order: GreedyOrder, latency: float) -> int:
     """The shortest prefix of the order that meets the bound: by bisection, as each step shortens sojourns."""
     low, high = 0, len(order.owners)
     while low < high:
         middle = (low + high) // 2
-        if _sojourn(network, queues, order, middle) <= latency:
+        if _sojourn(network, order, middle) <= latency:
             high = middle
         else:
             low = middle + 1
@@ -127,21 +127,26 @@ def _queues(network: Network, pools: Mapping[str, int]) -> Queues:
     first = fewest_array(network)
     limits = [pools.get(name, _UNLIMITED) for name in network.names]
     room = np.array(limits) - first.astype(np.int64)
-    if room.min() < 0:
+    if np.minimum.reduce(room) < 0:
         short = np.flatnonzero(room < 0).tolist()
         busy = {network.names[i]: float(loads[i]) / limits[i] for i in short}
         raise OverloadError(busy, {network.names[i]: int(first[i]) for i in short})
     return Queues(first, loads, loads * network.variability_array, room)
 
 
-def _sojourn(network: Network, queues: Queues, order: GreedyOrder, steps: int) -> float:
+def _sojourn(network: Network, order: GreedyOrder, steps: int) -> float:
+    return _by_little(network, order.tuples_waiting(order.counts(steps)))
+
+
+def _by_little(network: Network, waiting: float) -> float:
     """Little's law: tuples in service and waiting, over the rate at which they enter."""
-    return (float(queues.loads.sum()) + order.tuples_waiting(steps)) / network.external_rate
+    return (float(np.add.reduce(network.load_array)) + waiting) / network.external_rate
 
 
 def _allocation(
     network: Network, queues: Queues, order: GreedyOrder, steps: int, *, spare: int = 0
 ) -> Allocation:
-    counts = (queues.first.astype(np.int64) + order.counts(steps)).tolist()
-    processors = dict(zip(network.names, counts, strict=True))
-    return Allocation(processors, _sojourn(network, queues, order, steps), spare)
+    counts = order.counts(steps)
+    processors = (queues.first.astype(np.int64) + counts).tolist()
+    sojourn = _by_little(network, order.tuples_waiting(counts))
+    return Allocation(dict(zip(network.names, processors, strict=True)), sojourn, spare)

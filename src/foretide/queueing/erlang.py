@@ -6,6 +6,7 @@ a wait is in mean service times unless a rate is given. No factorial is ever for
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_FIRST_BLOCK, _BLOCK = 64, 512
+_FEW, _FIRST_BLOCK, _BLOCK = 200, 64, 512
 _NEGLIGIBLE = 1e-17
 
 
@@ -107,21 +108,25 @@ def mmk_wait_curves(first: Floats, load: Floats, length: int) -> Floats:
         # Poisson probabilities of `servers`, and of at most that many, both as ratios to that of the first.
         ratios = load[:, None] / servers
         ratios[:, 0] = 1.0
-        ratios = np.multiply.accumulate(ratios, axis=1)
+        np.multiply.accumulate(ratios, axis=1, out=ratios)
         up_to = ratios.copy()
         up_to[:, 0] = _inverse_erlang_b(first, load)
-        up_to = np.add.accumulate(up_to, axis=1)
+        np.add.accumulate(up_to, axis=1, out=up_to)
+        up_to /= ratios
         spare = servers - load[:, None]
-        waits: Floats = servers / ((up_to / ratios * spare + load[:, None]) * spare)
+        up_to *= spare
+        up_to += load[:, None]
+        up_to *= spare
+        waits: Floats = servers / up_to
     return waits
 
 
 def _inverse_erlang_b(servers: Floats, load: Floats) -> Floats:
     """1 / B of flat arrays, by the descending sum; infinite where B is below the smallest double."""
+    if np.add.reduce(servers) <= _FEW:
+        return np.array([_few(k, a) for k, a in zip(servers.tolist(), load.tolist(), strict=True)])
     terms = _descending(servers, load, 0, _FIRST_BLOCK)
-    total: Floats = 1.0 + terms.sum(axis=1)
-    if servers.max(initial=0) <= _FIRST_BLOCK:
-        return total
+    total: Floats = 1.0 + np.add.reduce(terms, axis=1)
     active = np.flatnonzero((servers > _FIRST_BLOCK) & np.isfinite(total))
     term, start = terms[active, -1], _FIRST_BLOCK
     while len(active):
@@ -134,6 +139,14 @@ def _inverse_erlang_b(servers: Floats, load: Floats) -> Floats:
         more = _unfinished(term, (k - start) / a, total[active])
         active, term = active[more], term[more]
     return total
+
+
+def _few(servers: float, load: float) -> float:
+    """1 / B by the recurrence as it stands: for a handful of servers quicker than any array."""
+    inverse = 1.0
+    for k in range(1, int(servers) + 1):
+        inverse = 1.0 + inverse * k / load if load else math.inf
+    return inverse
 
 
 def _descending(servers: Floats, load: Floats, start: int, count: int) -> Floats:

@@ -1,0 +1,192 @@
+"""What if: from a model and a budget or a latency to an allocation that explains itself.
+
+Pure: a `Model` goes in, a `WhatIf` comes out; `foretide plan` reads the file and prints the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from foretide.errors import ModelError, OverloadError, Problem
+from foretide.planning.alternatives import Alternative, next_best
+from foretide.planning.batches import BatchPlan, fewest_cores, plan_replicas
+from foretide.planning.processors import Allocation, assign_processors, min_processors
+from foretide.queueing.completion import CompletionTime, expected_completion_time
+from foretide.queueing.erlang import mmk_wait
+from foretide.queueing.microbatch import batch_model
+from foretide.queueing.sojourn import expected_sojourns, expected_total_sojourn, utilization
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from foretide.queueing.model import BatchCosts, Model
+    from foretide.queueing.network import Network
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorAnswer:
+    """One operator's line of the answer.
+
+    Attributes:
+        name: The operator.
+        now: Processors it has now, if the model says.
+        processors: Processors it should have.
+        arrival_rate: Tuples a second that arrive.
+        utilization: Share of its processors that are busy.
+        sojourn: Seconds a tuple spends here on each visit.
+        share: Its share of the expected total sojourn time.
+        next_gain: Seconds that one more processor here would take off the expected total sojourn time.
+    """
+
+    name: str
+    now: int | None
+    processors: int
+    arrival_rate: float
+    utilization: float
+    sojourn: float
+    share: float
+    next_gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The answer for operators that run at the same time (a pipeline).
+
+    Attributes:
+        asked: "budget" or "latency".
+        allocation: Processors for each operator, with the expected SUM of sojourn times (drs eq 4).
+        completion: Expected time until a tuple tree is fully processed.
+        operators: One line each.
+        alternatives: The next best allocations of as many processors.
+        bottleneck: The busiest operator.
+        now: Expected total sojourn time as it is now; None if the model does not say, infinite in overload.
+        pools: Limits that held.
+    """
+
+    asked: Literal["budget", "latency"]
+    allocation: Allocation
+    completion: CompletionTime
+    operators: tuple[OperatorAnswer, ...]
+    alternatives: tuple[Alternative, ...]
+    bottleneck: str
+    now: float | None
+    pools: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWhatIf:
+    """The answer for Spark's micro-batch mode, where a budget is a number of cores.
+
+    Attributes:
+        asked: "budget" or "latency".
+        plan: Cores, replicas, and what batches settle down to.
+        bottleneck: The operator whose stage takes longest.
+        stage_seconds: Seconds of a batch each operator takes, its empty tasks included.
+        now: Mean latency with the replicas of the model; None if it does not say.
+    """
+
+    asked: Literal["budget", "latency"]
+    plan: BatchPlan
+    bottleneck: str
+    stage_seconds: Mapping[str, float]
+    now: float | None
+
+
+def what_if(model: Model, budget: int | None = None, latency: float | None = None) -> WhatIf | BatchWhatIf:
+    """The best use of a budget, or the least that meets a latency; exactly one of them is given.
+
+    A model with a micro-batch section is planned as micro-batches, any other as a pipeline of queues: the two
+    have little in common, and the formulas of one are wrong for the other.
+
+    Raises:
+        PlanningError: There is no answer; its kinds say why, with figures.
+    """
+    if (budget is None) == (latency is None):
+        raise ModelError([Problem("question", "needs a budget or a latency, not both", "Give one.")])
+    if budget is not None and budget < 1:
+        raise ModelError([Problem("question", f"budget is {budget}", "Give 1 or more.")])
+    if latency is not None and not latency > 0:
+        raise ModelError([Problem("question", f"latency is {latency:g}", "Give seconds above 0.")])
+    if model.micro_batch is not None:
+        return _batches(model, model.micro_batch, budget, latency)
+    return _pipeline(model, budget, latency)
+
+
+def _pipeline(model: Model, budget: int | None, latency: float | None) -> WhatIf:
+    network = model.network
+    if budget is not None:
+        allocation = assign_processors(network, budget, model.pools)
+    else:
+        allocation = min_processors(network, latency or 0.0, model.pools)
+    busy = utilization(network, allocation.processors)
+    return WhatIf(
+        asked="latency" if budget is None else "budget",
+        allocation=allocation,
+        completion=expected_completion_time(network, allocation.processors),
+        operators=_operators(model, allocation, busy),
+        alternatives=tuple(next_best(network, allocation.processors, model.pools)),
+        bottleneck=max(busy, key=lambda name: busy[name]),
+        now=_now(network, model.processors),
+        pools=model.pools,
+    )
+
+
+def _operators(model: Model, allocation: Allocation, busy: Mapping[str, float]) -> tuple[OperatorAnswer, ...]:
+    network = model.network
+    sojourns = expected_sojourns(network, allocation.processors)
+    counts = np.array([allocation.processors[name] for name in network.names])
+    waits = mmk_wait(counts, network.load_array) - mmk_wait(counts + 1, network.load_array)
+    gains = (waits * network.variability_array * network.load_array / network.external_rate).tolist()
+    rates, visits = network.arrival_rates, network.visits
+    return tuple(
+        OperatorAnswer(
+            name=name,
+            now=model.processors.get(name),
+            processors=allocation.processors[name],
+            arrival_rate=rates[name],
+            utilization=busy[name],
+            sojourn=sojourns[name],
+            share=visits[name] * sojourns[name] / allocation.expected_total_sojourn,
+            next_gain=gain,
+        )
+        for name, gain in zip(network.names, gains, strict=True)
+    )
+
+
+def _now(network: Network, processors: Mapping[str, int]) -> float | None:
+    if set(processors) != set(network.names):
+        return None
+    try:
+        return expected_total_sojourn(network, processors)
+    except OverloadError:
+        return float("inf")
+
+
+def _batches(model: Model, costs: BatchCosts, budget: int | None, latency: float | None) -> BatchWhatIf:
+    if budget is not None:
+        plan = plan_replicas(model.network, replace(costs, cores=budget), model.pools)
+    else:
+        plan = fewest_cores(model.network, costs, latency or 0.0, model.pools)
+    seconds = {
+        stage.operator: stage.pool * costs.task_cost
+        + plan.steady.rows * stage.work / min(stage.active, plan.cores)
+        for stage in plan.model.stages
+    }
+    return BatchWhatIf(
+        asked="latency" if budget is None else "budget",
+        plan=plan,
+        bottleneck=max(seconds, key=lambda name: seconds[name]),
+        stage_seconds=seconds,
+        now=_batches_now(model, costs),
+    )
+
+
+def _batches_now(model: Model, costs: BatchCosts) -> float | None:
+    if set(model.processors) != set(model.network.names):
+        return None
+    now = batch_model(model.network, costs, model.processors, model.pools)
+    rate = model.network.external_rate
+    return now.steady(rate).mean_latency if rate < now.highest_rate else float("inf")
