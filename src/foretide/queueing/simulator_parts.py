@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -150,15 +150,15 @@ class EventPart:
         while queue and queue[0][0] < horizon:
             yield heappop(queue)
 
-    def _fresh(self, horizon: float) -> Iterator[Waiting]:
-        entries: list[tuple[float, int, int]] = []
+    def _fresh(self, horizon: float) -> list[Waiting]:
+        entries: list[Waiting] = []
         for member in self._members:
-            times, trees = self._operators[member].inbox.take(horizon)
-            entries += zip(times.tolist(), [member] * len(times), trees.tolist(), strict=True)
+            arrays = self._operators[member].inbox.take(horizon)
+            times, trees = arrays[0].tolist(), arrays[1].tolist()
+            entries += zip(times, self._number, repeat(member), trees, repeat(None), times, strict=False)
         if len(self._members) > 1:
             entries.sort()
-        for time, member, tree in entries:
-            yield time, next(self._number), member, tree, None, time
+        return entries
 
     def _write_down(self, member: int) -> None:
         desk, operator = self._desks[member], self._operators[member]
