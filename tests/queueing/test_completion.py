@@ -3,13 +3,17 @@
 import math
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import IdleNetworkError, ModelError, OverloadError
 from foretide.queueing.completion import expected_completion_time
+from foretide.queueing.model import Model, SimulationPlan
 from foretide.queueing.network import Flow, Network, Operator
+from foretide.queueing.simulator import simulate
+from foretide.queueing.simulator_model import scenario_of
 from foretide.queueing.sojourn import expected_sojourns, expected_total_sojourn, utilization
 
 
@@ -150,3 +154,17 @@ def test_questions_without_an_answer():
         expected_total_sojourn(idle, {"a": 1})
     with pytest.raises(ModelError, match="has 0 processors"):
         expected_total_sojourn(Network((Operator("a", 2.0),), (), {"a": 1.0}), {})
+
+
+def test_forked_queues_against_the_simulator():
+    operators = (Operator("in", 1000.0), Operator("b", 1.0), Operator("c", 1.0))
+    network = Network(operators, (Flow("in", "b"), Flow("in", "c")), {"in": 2.1})
+    processors = {"in": 1, "b": 3, "c": 3}
+    model = Model(network, processors, simulation=SimulationPlan(duration=6_000.0, warm_up=600.0))
+    result = simulate(scenario_of(model), np.random.default_rng(5), lambda share: None).as_dict()
+    simulated = result["completion_time"]
+    answer = expected_completion_time(network, processors)
+    # Taken as independent, the branches' maximum comes out a little high, and never as high as their sum.
+    assert simulated["value"] - simulated["half_width"] < answer.expected
+    assert answer.expected < 1.09 * (simulated["value"] + simulated["half_width"])
+    assert simulated["value"] + simulated["half_width"] < 0.9 * answer.at_most

@@ -51,10 +51,12 @@ class GreedyOrder:
     Attributes:
         owners: Position of the operator that gets the n-th processor. Shorter than asked for if more
             processors would bring nothing: no room, or gains below the smallest double.
+        gains: Tuples that the n-th processor takes out of the queues; falling.
         waiting: For each operator the mean number of tuples waiting, by processors got so far.
     """
 
     owners: Ints
+    gains: Floats
     waiting: Sequence[Floats]
 
     def counts(self, steps: int) -> Ints:
@@ -79,10 +81,10 @@ def greedy_order(queues: Queues, steps: int) -> GreedyOrder:
     lengths = np.minimum(room, length)
     waiting, gains = _curves(queues, slice(None), lengths)
     while True:
-        owners = _largest(gains, steps)
+        owners, largest = _largest(gains, steps)
         short = (np.bincount(owners, minlength=len(room)) == lengths) & (lengths < room)
         if not short.any():
-            return GreedyOrder(owners, waiting)
+            return GreedyOrder(owners, largest, waiting)
         lengths[short] = np.minimum(room[short], 4 * lengths[short])
         for i, *rows in zip(np.flatnonzero(short), *_curves(queues, short, lengths[short]), strict=True):
             waiting[i], gains[i] = rows
@@ -102,12 +104,13 @@ def _curves(queues: Queues, chosen: Chosen, lengths: Ints) -> tuple[list[Floats]
     return waiting, [row[:end] for row, end in zip(gains, ends, strict=True)]
 
 
-def _largest(gains: Sequence[Floats], steps: int) -> Ints:
-    """Owners of the largest gains above 0, largest first."""
+def _largest(gains: Sequence[Floats], steps: int) -> tuple[Ints, Floats]:
+    """The largest gains above 0 and who has them, largest first."""
     flat = np.concatenate(gains)
     owners = np.repeat(np.arange(len(gains)), [len(row) for row in gains])
     order = np.argsort(-flat, kind="stable")[:steps]
-    if len(order) and flat[order[-1]] <= 0:
-        order = order[flat[order] > 0]
-    largest: Ints = owners[order]
-    return largest
+    largest = flat[order]
+    if len(order) and largest[-1] <= 0:
+        worth = np.count_nonzero(largest > 0)
+        order, largest = order[:worth], largest[:worth]
+    return owners[order], largest

@@ -99,24 +99,33 @@ def min_processors(network: Network, latency: float, pools: Mapping[str, int] | 
     queues = _queues(network, pools or {})
     steps = _FIRST_STEPS
     order = greedy_order(queues, steps)
-    while _sojourn(network, order, len(order.owners)) > latency and len(order.owners) == steps:
+    best = _sojourn(network, order, len(order.owners))
+    while best > latency and len(order.owners) == steps:
         steps *= 4
         order = greedy_order(queues, steps)
-    best = _sojourn(network, order, len(order.owners))
+        best = _sojourn(network, order, len(order.owners))
     if best > latency:
         raise LatencyOutOfReachError(latency, best)
-    return _allocation(network, queues, order, _fewest_steps(network, order, latency))
+    return _allocation(network, queues, order, _fewest_steps(network, order, latency, best))
 
 
-def _fewest_steps(network: Network, order: GreedyOrder, latency: float) -> int:
-    """The shortest prefix of the order that meets the bound: by bisection, as each step shortens sojourns."""
-    low, high = 0, len(order.owners)
+def _fewest_steps(network: Network, order: GreedyOrder, latency: float, best: float) -> int:
+    """The shortest prefix of the order that meets the bound.
+
+    Gains added up from the end, smallest first, lose no digits to the large ones at the start: that gives
+    a guess. Where rounding leaves a doubt about it, the sojourn time itself decides.
+    """
+    excess = np.add.accumulate(order.gains[::-1]) / network.external_rate
+    high = len(order.gains) - int(np.searchsorted(excess, latency - best, side="right"))
+    while _sojourn(network, order, high) > latency:
+        high += 1
+    low = high - 1
+    if high == 0 or _sojourn(network, order, low) > latency:
+        return high
+    low, high = 0, low
     while low < high:
         middle = (low + high) // 2
-        if _sojourn(network, order, middle) <= latency:
-            high = middle
-        else:
-            low = middle + 1
+        low, high = (low, middle) if _sojourn(network, order, middle) <= latency else (middle + 1, high)
     return low
 
 
