@@ -109,3 +109,9 @@ def test_work_follows_visits_or_the_measured_sum():
 
 def test_a_query_without_work_has_no_limit():
     assert BatchModel(BatchCosts(1, fixed_cost=0.1), (Stage("a", 0.0, 1, 1),)).highest_rate == math.inf
+
+
+def test_replicas_beyond_the_cores_take_turns():
+    costs = BatchCosts(cores=4, fixed_cost=0.1, task_cost=0.0)
+    per_row = [BatchModel(costs, (Stage("parse", 1e-3, active, active),)).seconds_per_row for active in (3, 4, 6, 8)]
+    assert per_row == pytest.approx([1e-3 / 3, 1e-3 / 4, 1e-3 * 2 / 6, 1e-3 * 2 / 8])

@@ -86,8 +86,12 @@ class BatchModel:
 
     @property
     def seconds_per_row(self) -> float:
-        """Seconds each row adds to the batch: replicas beyond the cores take turns and help nothing."""
-        return math.fsum(stage.work / min(stage.active, self.costs.cores) for stage in self.stages)
+        """Seconds each row adds to the batch. Replicas beyond the cores take turns: 6 on 4 cores need two."""
+        return math.fsum(map(self._share, self.stages))
+
+    def _share(self, stage: Stage) -> float:
+        """Seconds a row adds to one stage: as many turns of one replica's part as the cores make necessary."""
+        return stage.work * math.ceil(stage.active / self.costs.cores) / stage.active
 
     @property
     def highest_rate(self) -> float:
@@ -106,7 +110,7 @@ class BatchModel:
         """
         utilization = rate * self.seconds_per_row
         if utilization >= 1:
-            heaviest = max(self.stages, key=lambda stage: stage.work / min(stage.active, self.costs.cores))
+            heaviest = max(self.stages, key=self._share)
             raise BatchOverloadError(rate, self.highest_rate, (heaviest.operator,))
         interval = max(self.costs.trigger, self.overhead / (1 - utilization))
         rows = rate * interval
