@@ -1,0 +1,122 @@
+"""Publishing a small file so that a reader sees the old text or the new one, never a part: one small port.
+
+A local disk does it by renaming over the old file; an object store by a PUT, which is atomic by itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlparse
+
+from foretide.errors import ControlFolderError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+
+class Publication(Protocol):
+    """What the control folder needs of a file system."""
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, or None when there is none."""
+
+    def write(self, name: str, text: str) -> None:
+        """Put a text in place of the old one, all at once."""
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep other writers out while a text is read, changed and written."""
+
+    def url(self, name: str) -> str:
+        """The address under which Spark reads the file."""
+
+
+class LocalPublication:
+    """A folder on a local (or mounted) disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, name: str) -> str | None:
+        try:
+            return (self._folder / name).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, text: str) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=self._folder)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o644)  # executors may run as another user
+            Path(temporary).replace(self._folder / name)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / ".lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def url(self, name: str) -> str:
+        return (self._folder / name).absolute().as_uri()
+
+
+class ObjectStorePublication:
+    """A folder in an object store or HDFS, through Arrow's file systems.
+
+    There is no lock: of two writers at the same time the last one wins, as the store decides.
+    """
+
+    def __init__(self, url: str, filesystem: Any = None, base: str | None = None) -> None:
+        from pyarrow import fs  # noqa: PLC0415 - only who uses a store pays for it
+
+        self._url = url.rstrip("/")
+        if filesystem is None:
+            filesystem, base = fs.FileSystem.from_uri(self._url.replace("s3a://", "s3://", 1))
+        self._filesystem: Any = filesystem
+        self._base = str(base).rstrip("/")
+
+    def read(self, name: str) -> str | None:
+        try:
+            with self._filesystem.open_input_stream(f"{self._base}/{name}") as stream:
+                return str(stream.read(), "utf-8")
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, text: str) -> None:
+        with self._filesystem.open_output_stream(f"{self._base}/{name}") as stream:
+            stream.write(text.encode("utf-8"))
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        yield
+
+    def url(self, name: str) -> str:
+        return f"{self._url}/{name}"
+
+
+def open_publication(location: str) -> Publication:
+    """The publication for a path or URL.
+
+    >>> open_publication("/data/checkpoint/foretide").url("routes.json")
+    'file:///data/checkpoint/foretide/routes.json'
+    """
+    parsed = urlparse(location)
+    if parsed.scheme in ("", "file"):
+        return LocalPublication(Path(parsed.path))
+    try:
+        return ObjectStorePublication(location)
+    except (OSError, ValueError) as error:
+        raise ControlFolderError(f"cannot open the control folder '{location}': {error}") from error

@@ -1,0 +1,180 @@
+"""What went over each edge in a batch, from Spark's SQL metrics and task lists: no cost in the data path.
+
+Each edge's exchange is found by the column that carries its tasks (`_ft_<edge>`), in the graph that Spark keeps of
+every batch it has run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from foretide.metrics.batch import EdgeFlow
+from foretide.spark.edge import TASK_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from foretide.spark.rest import SparkRest
+
+_GLOBAL_EDGE = re.compile(rf"AS {TASK_PREFIX}(.+?)#\d+")
+_EDGE = re.compile(rf"direct_shuffle_partition_id\(`?{TASK_PREFIX}(.+?)`?#\d+L?\), (\d+)\)")
+_STAGE = re.compile(r"\(stage (\d+)\.(\d+): task \d+\)")
+_BATCH = re.compile(r"runId = (\S+)\s+batch = (\d+)")
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """An edge's exchange in one execution: where it stands, what it counted, and which stage read it."""
+
+    edge: str
+    pool: int
+    node: int
+    flow: EdgeFlow
+    stage: tuple[int, int] | None
+
+
+class Executions:
+    """Walks the executions of one run of a query in the order of their ids, each once."""
+
+    def __init__(self, rest: SparkRest, run_id: str) -> None:
+        self._rest = rest
+        self._run_id = run_id
+        self._next: int | None = None
+        self._found: dict[int, list[Exchange]] = {}
+        self._jobs: dict[int, list[int]] = {}
+
+    def flows(self, batch: int, *, per_task: bool = True) -> tuple[Mapping[str, EdgeFlow], bool] | None:
+        """What went over each edge in a batch, and whether tasks were retried; None when it is not to be had (yet)."""
+        self._walk(batch)
+        exchanges = self._found.get(batch)
+        if exchanges is None:
+            return None
+        flows = {exchange.edge: exchange.flow for exchange in exchanges}
+        suspicious = any(flow.read != flow.written * flow.readers for flow in flows.values())
+        retried = suspicious and self._was_retried(batch)
+        if per_task and not retried:
+            flows |= self._per_task(exchanges)
+        self._forget(batch)
+        return flows, retried
+
+    def _walk(self, batch: int) -> None:
+        number = self._first() if self._next is None else self._next
+        while batch not in self._found or not self._found[batch]:
+            execution = self._rest.get(f"sql/{number}?details=true&planDescription=false")
+            if execution is None:
+                break
+            ours = self._batch_of(execution)
+            if ours is not None:
+                if execution["status"] == "RUNNING":
+                    break
+                self._note(ours, execution)
+            number += 1
+        self._next = number
+
+    def _first(self) -> int:
+        """The id to begin with: the oldest execution of this run that Spark still has."""
+        listed = self._rest.get("sql?details=false&planDescription=false&offset=0&length=100000") or []
+        ours = [entry["id"] for entry in listed if self._run_id in entry["description"]]
+        return min(ours, default=max((entry["id"] for entry in listed), default=-1) + 1)
+
+    def _batch_of(self, execution: dict[str, Any]) -> int | None:
+        found = _BATCH.search(execution["description"])
+        return int(found.group(2)) if found and found.group(1) == self._run_id else None
+
+    def _note(self, batch: int, execution: dict[str, Any]) -> None:
+        exchanges = find_exchanges(execution["nodes"], execution["edges"])
+        jobs = execution.get("successJobIds") or []
+        self._jobs.setdefault(batch, []).extend(jobs)
+        if exchanges and (jobs or batch not in self._found):
+            self._found[batch] = exchanges
+
+    def _forget(self, batch: int) -> None:
+        self._found = {number: found for number, found in self._found.items() if number > batch}
+        self._jobs = {number: jobs for number, jobs in self._jobs.items() if number > batch}
+
+    def _stages(self, batch: int) -> Iterable[dict[str, Any]]:
+        for job in self._jobs.get(batch, []):
+            for stage in (self._rest.get(f"jobs/{job}") or {}).get("stageIds", []):
+                yield from self._rest.get(f"stages/{stage}") or []
+
+    def _was_retried(self, batch: int) -> bool:
+        return any(
+            stage["attemptId"] > 0 or stage["numFailedTasks"] or stage["numKilledTasks"]
+            for stage in self._stages(batch)
+        )
+
+    def _per_task(self, exchanges: list[Exchange]) -> dict[str, EdgeFlow]:
+        by_stage: dict[tuple[int, int], list[Exchange]] = defaultdict(list)
+        flows = {}
+        for exchange in exchanges:
+            if exchange.pool == 1 and exchange.flow.readers == 1:
+                flows[exchange.edge] = replace(exchange.flow, per_task=(exchange.flow.read,))
+            elif exchange.stage is not None and exchange.flow.readers == 1:
+                by_stage[exchange.stage].append(exchange)
+        for (stage, attempt), read_here in by_stage.items():
+            tasks = self._rest.get(f"stages/{stage}/{attempt}/taskList?length=100000") or []
+            flows |= attribute_tasks(read_here, tasks)
+        return flows
+
+
+def find_exchanges(nodes: list[dict[str, Any]], edges: list[dict[str, Any]]) -> list[Exchange]:
+    """The exchanges of edges in Spark's graph of one execution."""
+    descriptions = {node["nodeId"]: node["desc"] for node in nodes}
+    exchanges = []
+    for node in nodes:
+        if node["nodeName"] == "Exchange":
+            below = [descriptions[link["fromId"]] for link in edges if link["toId"] == node["nodeId"]]
+            name, pool = _edge_of(node["desc"], below)
+            if name:
+                exchanges.append(_exchange(node, pool, name, _readers(node["nodeId"], edges)))
+    return exchanges
+
+
+def _edge_of(description: str, below: list[str]) -> tuple[str | None, int]:
+    """Name and pool of an exchange's edge. To a single task Spark drops the column, which is then named just below."""
+    if found := _EDGE.search(description):
+        return found.group(1), int(found.group(2))
+    if "SinglePartition" in description and "REPARTITION_BY_NUM" in description:
+        names = [found.group(1) for text in below if (found := _GLOBAL_EDGE.search(text))]
+        return (names[0] if names else None), 1
+    return None, 0
+
+
+def _readers(node: int, edges: list[dict[str, Any]]) -> int:
+    return sum(1 for link in edges if link["fromId"] == node)
+
+
+def _exchange(node: dict[str, Any], pool: int, edge: str, readers: int) -> Exchange:
+    metrics = {metric["name"]: metric["value"] for metric in node["metrics"]}
+    flow = EdgeFlow(_number(metrics, "shuffle records written"), _number(metrics, "records read"), readers)
+    reading = (metrics.get(name, "") for name in ("fetch wait time", "local bytes read", "remote bytes read"))
+    stage = next((found for text in reading if (found := _STAGE.search(text))), None)
+    return Exchange(edge, pool, node["nodeId"], flow, (int(stage.group(1)), int(stage.group(2))) if stage else None)
+
+
+def _number(metrics: Mapping[str, str], name: str) -> int:
+    return int(metrics.get(name, "0").replace(",", ""))
+
+
+def attribute_tasks(exchanges: list[Exchange], tasks: list[dict[str, Any]]) -> dict[str, EdgeFlow]:
+    """Rows and busy time of each task of a stage, given to the edges that the stage reads.
+
+    A stage that unites several edges runs their tasks one edge after the other, in the order of the plan. The sums
+    have to agree with what each edge counted; where they do not, the rows per task are not known.
+    """
+    done = sorted((task for task in tasks if task["status"] == "SUCCESS"), key=lambda task: task["index"])
+    ordered = sorted(exchanges, key=lambda exchange: exchange.node)
+    if sum(exchange.pool for exchange in ordered) != len(done):
+        return {}
+    flows, first = {}, 0
+    for exchange in ordered:
+        mine = done[first : first + exchange.pool]
+        first += exchange.pool
+        rows = tuple(task["taskMetrics"]["shuffleReadMetrics"]["recordsRead"] for task in mine)
+        if sum(rows) == exchange.flow.read:
+            busy = tuple(task["taskMetrics"]["executorRunTime"] for task in mine)
+            flows[exchange.edge] = replace(exchange.flow, per_task=rows, busy_ms=busy)
+    return flows

@@ -1,0 +1,48 @@
+"""From a source as data to a streaming DataFrame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from foretide.spark.replay import FORMAT, ReplayPlan, ReplaySource
+from foretide.topology.source import Files, Rate, Replay, Socket, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from foretide.folder.control_folder import ControlFolder
+
+
+def load(
+    spark: SparkSession, spout: str, source: Source, folder: ControlFolder, *, once_only: bool = False
+) -> DataFrame:
+    """The stream of a spout. `once_only` (at-most-once) is for the replay source alone."""
+    reader = spark.readStream
+    match source:
+        case Replay():
+            return _replay(spark, spout, source, folder, once_only=once_only)
+        case Rate(rows_per_second):
+            return reader.format("rate").option("rowsPerSecond", rows_per_second).load()
+        case Files(path, schema, kind, max_files):
+            files = reader.schema(schema).format(kind)
+            return (files if max_files is None else files.option("maxFilesPerTrigger", max_files)).load(path)
+        case Socket(host, port):
+            return reader.format("socket").option("host", host).option("port", port).load()
+        case _:
+            loaded: DataFrame = source.load(spark)
+            return loaded
+
+
+def _replay(spark: SparkSession, spout: str, source: Replay, folder: ControlFolder, *, once_only: bool) -> DataFrame:
+    spark.dataSource.register(ReplaySource)
+    plan = ReplayPlan(source)
+    reader = spark.readStream.format(FORMAT).option("plan", plan.to_json())
+    reader = reader.option("spout", spout).option("control", folder.location)
+    if once_only:
+        reader = reader.option("once_only", f"{folder.location}/handed-out/{spout}")
+    return reader.load()
+
+
+def partitions_of(spark: SparkSession, source: Source) -> int:
+    """How many tasks the source is read by, as far as it can be known before it runs."""
+    return source.partitions if isinstance(source, Replay) else spark.sparkContext.defaultParallelism
