@@ -98,4 +98,4 @@ def _object(text: str | None) -> dict[str, Any]:
 
 
 def _whole_numbers(entries: dict[str, Any]) -> dict[str, int]:
-    return {name: rows for name, rows in entries.items() if isinstance(rows, int) and rows > 0}
+    return {name: rows for name, rows in entries.items() if type(rows) is int and rows > 0}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,7 +45,7 @@ class LocalPublication:
 
     def read(self, name: str) -> str | None:
         try:
-            return (self._folder / name).read_text(encoding="utf-8")
+            return (self._folder / name).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return None
 
@@ -70,7 +71,7 @@ class LocalPublication:
             yield
 
     def url(self, name: str) -> str:
-        return (self._folder / name).absolute().as_uri()
+        return f"file://{(self._folder / name).absolute()}"  # as it is: Hadoop takes %20 for three letters
 
 
 class ObjectStorePublication:
@@ -91,13 +92,14 @@ class ObjectStorePublication:
     def read(self, name: str) -> str | None:
         try:
             with self._filesystem.open_input_stream(f"{self._base}/{name}") as stream:
-                return str(stream.read(), "utf-8")
+                return str(stream.read(), "utf-8", "replace")
         except FileNotFoundError:
             return None
 
     def write(self, name: str, text: str) -> None:
+        content = text.encode("utf-8")  # what is opened is published, so nothing may fail from here on
         with self._filesystem.open_output_stream(f"{self._base}/{name}") as stream:
-            stream.write(text.encode("utf-8"))
+            stream.write(content)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -113,9 +115,8 @@ def open_publication(location: str) -> Publication:
     >>> open_publication("/data/checkpoint/foretide").url("routes.json")
     'file:///data/checkpoint/foretide/routes.json'
     """
-    parsed = urlparse(location)
-    if parsed.scheme in ("", "file"):
-        return LocalPublication(Path(parsed.path))
+    if urlparse(location).scheme in ("", "file"):
+        return LocalPublication(Path(re.sub("^file:(//[^/]*)?", "", location)))
     try:
         return ObjectStorePublication(location)
     except (OSError, ValueError) as error:

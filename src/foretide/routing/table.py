@@ -116,7 +116,7 @@ class RouteTable:
                 raise RouteError("*", f"the table has format {data.get('format')}, this release reads {FORMAT}")
             edges = {name: _parse_route(name, entry) for name, entry in data["edges"].items()}
             return RouteTable(int(data["version"]), MappingProxyType(edges))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise RouteError("*", f"the table cannot be read ({error})") from error
 
 
@@ -147,7 +147,9 @@ def _refusing(edge: str, pool: int, weights: Sequence[float], slots: int) -> Seq
 
 
 def _parse_route(edge: str, entry: Any) -> Route:
-    pool, ring = int(entry["pool"]), tuple(int(task) for task in entry["ring"])
+    pool, ring = entry["pool"], tuple(entry["ring"])
+    if any(type(number) is not int for number in (pool, *ring)):  # Spark reads anything else as null
+        raise RouteError(edge, "its pool and its ring are not all whole numbers")
     if not ring or any(not 0 <= task < pool for task in ring):
         raise RouteError(edge, f"its ring is empty or names a task outside 0 to {pool - 1}")
     return Route(pool, ring)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from foretide.errors import RouteError
 from foretide.routing.load_aware import assign
 from foretide.topology.grouping import LoadAware
 
@@ -60,19 +61,29 @@ class LoadAwareBalance:
         self._busy[edge] = _added(self._busy[edge], flow.busy_ms)
 
     def _split(self, edge: str, interval: float, folder: ControlFolder) -> None:
-        route = folder.routes().route(edge)
         rows, busy = self._rows.pop(edge), self._busy.pop(edge)
-        active = [task for task, count in enumerate(route.counts) if count and rows[task]]
-        if not active:
+        try:
+            route = folder.routes().route(edge)
+        except RouteError:  # an unreadable table is mended elsewhere; the query runs on
+            return
+        active = [task for task, count in enumerate(route.counts) if count]
+        if not any(rows):
             return
         per_slot = sum(rows) / len(route.ring)
-        cost = [per_slot * busy[task] / rows[task] / 1000 / interval for task in active]
+        cost = [per_slot * _per_row(rows, busy, task) / 1000 / interval for task in active]
         wanted = [0] * route.pool
         for task, slots in zip(active, assign([0.0] * len(active), cost, len(route.ring)), strict=True):
             wanted[task] = slots
         moved = sum(abs(new - old) for new, old in zip(wanted, route.counts, strict=True)) / 2
         if moved > _WORTH_IT * len(route.ring):
             folder.change_routes(lambda table: table.split(edge, wanted))
+
+
+def _per_row(rows: Sequence[int], busy: Sequence[int], task: int) -> float:
+    """Milliseconds a row: the mean where there were no rows, and never 0, or some replica loses its slots for good."""
+    if not rows[task]:
+        return max(1, sum(busy)) / sum(rows)
+    return max(1, busy[task]) / rows[task]
 
 
 def _added(sums: Sequence[int], values: Sequence[int]) -> list[int]:

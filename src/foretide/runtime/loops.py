@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from foretide.errors import FeedbackGrowthError
@@ -28,7 +30,7 @@ class LoopGuard:
         """Note a batch; an error when the loop has been growing for too long."""
         if not self._feedback or self._path is None:
             return
-        returned = sum(source.input_rows for source in report.sources if self._path in source.description)
+        returned = sum(source.input_rows for source in report.sources if _reads(source.description, self._path))
         self._gain.see(returned, report.input_rows)
         if self._gain.growing:
             raise FeedbackGrowthError(
@@ -38,3 +40,10 @@ class LoopGuard:
                 self._gain.patience,
                 returned,
             )
+
+
+def _reads(description: str, path: str) -> bool:
+    """Whether a source reads this folder. Spark writes `FileStreamSource[file:/data/out]`, however it was given."""
+    parts = PurePosixPath(re.sub("^[a-z0-9]+:(//[^/]*)?", "", path)).parts
+    tail = "/".join(part for part in parts if part not in ("/", ".."))
+    return description.endswith(f"/{tail}]")

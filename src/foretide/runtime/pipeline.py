@@ -152,9 +152,9 @@ class Pipeline:
 
     def stop(self) -> None:
         """End the query; what was committed stays, and a later start on the same checkpoint goes on from there."""
-        self._stopping.set()
         self._await_pause(_PAUSE)
         self.query.stop()
+        self._stopping.set()
         if self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -174,10 +174,17 @@ class Pipeline:
                 if not active and not self._revive():
                     break
                 time.sleep(_POLL)
-            self._cycle()
+            self._drain()
         finally:
             self._reader.close()
             withdraw(self._running)
+
+    def _drain(self) -> None:
+        """Report what finished before the end."""
+        self._cycle()
+        while self._reader.waiting and self._failure is None:
+            time.sleep(_POLL)
+            self._cycle()
 
     def _cycle(self) -> None:
         """Read back what finished. A fault in here is logged and never touches the query."""

@@ -55,11 +55,13 @@ def find_running(name: str | None) -> Running:
     there = [running for running in list_running() if name in (None, running.name)]
     if len(there) == 1:
         return there[0]
-    names = ", ".join(f"{running.name} (process {running.pid})" for running in list_running()) or "none"
-    wanted = f"no pipeline '{name}' runs here" if name else "say which pipeline with --app"
+    everywhere = list_running()
+    names = ", ".join(f"{running.name} (process {running.pid}, {running.control})" for running in everywhere)
+    if not everywhere:
+        raise PipelineNotFoundError("no pipeline runs on this machine; start one, or give its folder with --control")
     if len(there) > 1:
-        wanted = f"{len(there)} pipelines fit; name the control folder with --control"
-    raise PipelineNotFoundError(f"{wanted}. Running: {names}")
+        raise PipelineNotFoundError(f"several pipelines fit; say which with --app or --control. Running: {names}")
+    raise PipelineNotFoundError(f"no pipeline '{name}' runs here. Running: {names}")
 
 
 def _file(name: str, pid: int) -> Path:

@@ -93,11 +93,7 @@ class Guard:
         done = [(row, *self._try_tuple(row)) for row in batch.to_pylist()]
         try:
             good = self._batch(done)
-        except (
-            pa.ArrowException,
-            TypeError,
-            ValueError,
-        ):  # some output does not fit the schema: find out whose
+        except Exception:  # noqa: BLE001 - some output does not fit the schema: find out whose
             done = [(row, made, error or self._misfit(made)) for row, made, error in done]
             good = self._batch(done)
         yield self._alive(good)
@@ -111,7 +107,7 @@ class Guard:
     def _misfit(self, made: list[dict[str, Any]]) -> Exception | None:
         try:
             pa.RecordBatch.from_pylist(made, self.schema)
-        except (pa.ArrowException, TypeError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - Arrow raises errors of many kinds
             return error
         return None
 
@@ -120,7 +116,7 @@ class Guard:
         error: Exception | None = None
         for _ in range(self.attempts):
             try:
-                return list(work(row)), None
+                return list(work(dict(row))), None  # a copy: the work may change it
             except Exception as raised:  # noqa: BLE001 - whatever a user's bolt raises
                 error = raised
         return [], error

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-from foretide.errors import Problem, TopologyError
+from foretide.errors import Problem, RouteError, TopologyError, WorkloadError
 from foretide.spark import sources
 from foretide.spark.bolts import DEAD_COLUMN, DEAD_TYPE, run_python
 from foretide.spark.edge import exchange, placed, task_column
@@ -55,6 +55,7 @@ def compile_topology(
     problems = [*find_problems(topology), *find_run_problems(topology, sink, guarantee)]
     build = _Build(spark, topology, sink, folder, guarantee, audit, problems)
     build.run()
+    build.problems += build.clashes()
     if build.problems:
         raise TopologyError(topology.name, build.problems)
     return Compiled(build.output(), build.columns)
@@ -92,6 +93,11 @@ class _Build:
             step()
         except TopologyError as error:
             self.problems += error.problems
+        except RouteError as error:
+            if all(problem.where != where for problem in self.problems):
+                self.problems.append(Problem(where, error.reason, "Mend its pool, replicas or ratio"))
+        except WorkloadError as error:
+            self.problems.append(Problem(where, str(error), "Mend the source"))
         except (AnalysisException, PySparkException) as error:
             said = str(error).split("\n", maxsplit=1)[0]
             self.problems.append(Problem(where, f"Spark refuses it: {said}", "Mend the source or the bolt's work"))
@@ -244,6 +250,19 @@ class _Build:
 
     def _width(self, bolt: Bolt) -> int:
         return max(bolt.pool_size, self.spark.sparkContext.defaultParallelism)
+
+    def clashes(self) -> Iterable[Problem]:
+        """Columns of one name but different types: they cannot stand side by side in the sink."""
+        first: dict[str, str] = {}
+        for branch in self.branches:
+            for name, kind in branch.dtypes:
+                known = first.setdefault(name, kind)
+                if known != kind:
+                    yield Problem(
+                        "sink",
+                        f"two output streams have a column '{name}', as {known} and as {kind}",
+                        "All streams share one sink: rename or cast one of the two",
+                    )
 
     def output(self) -> DataFrame:
         """All rows for the sink."""

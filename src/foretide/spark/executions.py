@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from foretide.metrics.batch import EdgeFlow
 from foretide.spark.edge import TASK_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from foretide.spark.rest import SparkRest
 
@@ -36,6 +36,23 @@ class Exchange:
     stage: tuple[int, int] | None
 
 
+@dataclass(frozen=True)
+class Flows:
+    """What went over each edge in a batch (None when Spark did not count it), and whether tasks were retried."""
+
+    edges: Mapping[str, EdgeFlow] | None
+    retried: bool = False
+
+
+@dataclass
+class _Seen:
+    """What the executions of one batch have shown so far. Spark runs a batch as one execution inside another."""
+
+    exchanges: list[Exchange] = field(default_factory=list)
+    jobs: list[int] = field(default_factory=list)
+    complete: bool = False
+
+
 class Executions:
     """Walks the executions of one run of a query in the order of their ids, each once."""
 
@@ -43,36 +60,41 @@ class Executions:
         self._rest = rest
         self._run_id = run_id
         self._next: int | None = None
-        self._found: dict[int, list[Exchange]] = {}
-        self._jobs: dict[int, list[int]] = {}
+        self._seen: dict[int, _Seen] = {}
 
-    def flows(self, batch: int, *, per_task: bool = True) -> tuple[Mapping[str, EdgeFlow], bool] | None:
-        """What went over each edge in a batch, and whether tasks were retried; None when it is not to be had (yet)."""
-        self._walk(batch)
-        exchanges = self._found.get(batch)
-        if exchanges is None:
+    def flows(self, batch: int, *, per_task: bool = True) -> Flows | None:
+        """What went over each edge in a batch; None when it is not to be had yet."""
+        self._walk()
+        seen = self._seen.get(batch, _Seen())
+        if not seen.complete:
             return None
-        flows = {exchange.edge: exchange.flow for exchange in exchanges}
-        suspicious = any(flow.read != flow.written * flow.readers for flow in flows.values())
-        retried = suspicious and self._was_retried(batch)
-        if per_task and not retried:
-            flows |= self._per_task(exchanges)
-        self._forget(batch)
-        return flows, retried
+        self._seen = {number: later for number, later in self._seen.items() if number > batch}
+        if not seen.exchanges:  # some sinks run the batch where its exchanges do not count (console, memory)
+            return Flows(None)
+        edges = {exchange.edge: exchange.flow for exchange in seen.exchanges}
+        if any(flow.read != flow.written * flow.readers for flow in edges.values()) and self._was_retried(seen):
+            return Flows(edges, retried=True)
+        return Flows(edges | self._per_task(seen.exchanges) if per_task else edges)
 
-    def _walk(self, batch: int) -> None:
-        number = self._first() if self._next is None else self._next
-        while batch not in self._found or not self._found[batch]:
-            execution = self._rest.get(f"sql/{number}?details=true&planDescription=false")
-            if execution is None:
-                break
-            ours = self._batch_of(execution)
-            if ours is not None:
+    def _walk(self) -> None:
+        """Look at every execution that is there, up to one of ours that still runs."""
+        if self._next is None:
+            self._next = self._first()
+        while execution := self._rest.get(f"sql/{self._next}?details=true&planDescription=false"):
+            batch = self._batch_of(execution)
+            if batch is not None:
                 if execution["status"] == "RUNNING":
                     break
-                self._note(ours, execution)
-            number += 1
-        self._next = number
+                self._note(self._seen.setdefault(batch, _Seen()), execution)
+            self._next += 1
+
+    def _note(self, seen: _Seen, execution: dict[str, Any]) -> None:
+        """An outer execution ends after the inner one that did the work, so once it has ended the batch is complete."""
+        jobs = execution.get("successJobIds") or []
+        seen.jobs += jobs
+        if jobs and (found := find_exchanges(execution["nodes"], execution["edges"])):
+            seen.exchanges = found
+        seen.complete |= execution["id"] == execution["rootExecutionId"]
 
     def _first(self) -> int:
         """The id to begin with: the oldest execution of this run that Spark still has."""
@@ -84,26 +106,12 @@ class Executions:
         found = _BATCH.search(execution["description"])
         return int(found.group(2)) if found and found.group(1) == self._run_id else None
 
-    def _note(self, batch: int, execution: dict[str, Any]) -> None:
-        exchanges = find_exchanges(execution["nodes"], execution["edges"])
-        jobs = execution.get("successJobIds") or []
-        self._jobs.setdefault(batch, []).extend(jobs)
-        if exchanges and (jobs or batch not in self._found):
-            self._found[batch] = exchanges
-
-    def _forget(self, batch: int) -> None:
-        self._found = {number: found for number, found in self._found.items() if number > batch}
-        self._jobs = {number: jobs for number, jobs in self._jobs.items() if number > batch}
-
-    def _stages(self, batch: int) -> Iterable[dict[str, Any]]:
-        for job in self._jobs.get(batch, []):
-            for stage in (self._rest.get(f"jobs/{job}") or {}).get("stageIds", []):
-                yield from self._rest.get(f"stages/{stage}") or []
-
-    def _was_retried(self, batch: int) -> bool:
+    def _was_retried(self, seen: _Seen) -> bool:
         return any(
             stage["attemptId"] > 0 or stage["numFailedTasks"] or stage["numKilledTasks"]
-            for stage in self._stages(batch)
+            for job in seen.jobs
+            for number in (self._rest.get(f"jobs/{job}") or {}).get("stageIds", [])
+            for stage in self._rest.get(f"stages/{number}") or []
         )
 
     def _per_task(self, exchanges: list[Exchange]) -> dict[str, EdgeFlow]:

@@ -55,7 +55,8 @@ def _json(path: str) -> Any:
 
 
 def _text(path: str) -> Any:
-    return pa.table({"line": pa.array(Path(path).read_text(encoding="utf-8").splitlines(), pa.string())})
+    with Path(path).open(encoding="utf-8") as file:  # str.splitlines would cut at form feeds and the like too
+        return pa.table({"line": pa.array([line.removesuffix("\n") for line in file], pa.string())})
 
 
 _READERS = {"parquet": _parquet, "csv": _csv, "json": _json, "text": _text}

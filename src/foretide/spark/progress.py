@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.metrics.batch import BatchReport, SourceRange, TupleIds
 from foretide.spark.edge import RECEIVED, SENT
-from foretide.spark.executions import Executions
+from foretide.spark.executions import Executions, Flows
 from foretide.spark.rest import RestUnavailableError, SparkRest
 from foretide.spark.routes import OBSERVATION
 
@@ -78,7 +78,7 @@ class QueryReader:
             self._last = fresh[-1].batchId
         return fresh
 
-    def _flows(self, batch: int) -> tuple[Any, bool] | None:
+    def _flows(self, batch: int) -> Flows | None:
         per_task = time.monotonic() >= self._next_per_task
         try:
             if self._executions is None:
@@ -98,13 +98,18 @@ class QueryReader:
 
         return SparkContext.getOrCreate()
 
+    @property
+    def waiting(self) -> bool:
+        """Whether batches have finished that were not reported yet."""
+        return bool(self._waiting)
+
     def close(self) -> None:
         """Let go of the connection to Spark."""
         if self._rest is not None:
             self._rest.close()
 
 
-def _report(progress: StreamingQueryProgress, flows: tuple[Any, bool] | None) -> BatchReport:
+def _report(progress: StreamingQueryProgress, flows: Flows | None) -> BatchReport:
     duration = progress.durationMs.get("triggerExecution", 0) / 1000
     observed = progress.observedMetrics
     routes = observed.get(OBSERVATION)
@@ -114,10 +119,10 @@ def _report(progress: StreamingQueryProgress, flows: tuple[Any, bool] | None) ->
         duration=duration,
         input_rows=progress.numInputRows,
         route_version=None if routes is None else routes["version"],
-        edges=None if flows is None else flows[0],
+        edges=None if flows is None else flows.edges,
         sources=tuple(_source(source) for source in progress.sources),
         ids=_ids(observed),
-        retried=flows is not None and flows[1],
+        retried=flows is not None and flows.retried,
     )
 
 

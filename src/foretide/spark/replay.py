@@ -86,7 +86,15 @@ class ReplayPlan:
         payload = self.payload_rows
         end = last if payload is None else min(last, payload)
         due = self.source.curve.due_times(first, end) if first < end else np.empty(0)
-        return due if end == last else np.append(due, self.source.curve.duration)
+        if payload is None or last in (first, end):
+            return due
+        return np.append(due, self._flush_due(payload))
+
+    def _flush_due(self, payload: int) -> float:
+        """When the flush falls due: as the row after the last one, or at the end of the curve."""
+        curve = self.source.curve
+        more = curve.total_rows is None or curve.total_rows > payload
+        return float(curve.due_times(payload, payload + 1)[0]) if more else curve.duration
 
     def rows(self, first: int, last: int, origin: float) -> pa.RecordBatch:
         """Rows [first, last) with their stamps, for a replay that began at `origin` (seconds since 1970)."""

@@ -18,7 +18,7 @@ class RestUnavailableError(Exception):
 class SparkRest:
     """GET requests to the running application."""
 
-    def __init__(self, url: str, application: str, timeout: float = 10.0) -> None:
+    def __init__(self, url: str, application: str, timeout: float = 30.0) -> None:
         address = urlparse(url)
         self._connection = http.client.HTTPConnection(address.hostname or "localhost", address.port, timeout=timeout)
         self._prefix = f"/api/v1/applications/{application}"
@@ -33,18 +33,25 @@ class SparkRest:
 
     def get(self, path: str) -> Any:
         """The answer as JSON, None when there is no such thing (404)."""
-        try:
-            self._connection.request("GET", f"{self._prefix}/{path}")
-            response = self._connection.getresponse()
-            body = response.read()
-        except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
-            raise RestUnavailableError(str(error)) from error
-        if response.status == http.client.NOT_FOUND:
+        status, body = self._ask(path)
+        if status == http.client.NOT_FOUND:
             return None
-        if response.status != http.client.OK:
-            raise RestUnavailableError(f"{path}: status {response.status}")
+        if status != http.client.OK:
+            raise RestUnavailableError(f"{path}: status {status}")
         return json.loads(body)
+
+    def _ask(self, path: str) -> tuple[int, bytes]:
+        """Ask on the kept connection; Spark closes one that was idle, so a second try opens a new one."""
+        for attempt in (1, 2):
+            try:
+                self._connection.request("GET", f"{self._prefix}/{path}")
+                response = self._connection.getresponse()
+                return response.status, response.read()
+            except (OSError, http.client.HTTPException) as error:
+                self._connection.close()
+                if attempt == 2 or isinstance(error, TimeoutError):  # noqa: PLR2004
+                    raise RestUnavailableError(str(error)) from error
+        raise AssertionError
 
     def close(self) -> None:
         """Let go of the connection."""

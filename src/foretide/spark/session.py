@@ -25,6 +25,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.adaptive.streaming.stateless.enabled": "false",  # adaptive execution would merge an edge's tasks
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "ERROR",
     "spark.ui.port": "0",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
@@ -42,11 +43,17 @@ def session(
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName(name)
-    for key, value in {**SETTINGS, **(settings or {})}.items():
+    for key, value in {**SETTINGS, **_quiet(), **(settings or {})}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _quiet() -> dict[str, str]:
+    """Spark's log at level ERROR from its first line on."""
+    config = Path(__file__).with_name("log4j2.properties").as_uri()
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={config}"}
 
 
 def check_java() -> None:

@@ -36,6 +36,7 @@ def load(
 def _replay(spark: SparkSession, spout: str, source: Replay, folder: ControlFolder, *, once_only: bool) -> DataFrame:
     spark.dataSource.register(ReplaySource)
     plan = ReplayPlan(source)
+    plan.schema  # noqa: B018 - a file that is gone is found here, with a clear error
     reader = spark.readStream.format(FORMAT).option("plan", plan.to_json())
     reader = reader.option("spout", spout).option("control", folder.location)
     if once_only:

@@ -135,12 +135,11 @@ class Topology:
 
     def outputs(self) -> list[tuple[Bolt, str]]:
         """Streams that no bolt reads, or that come back as feedback: they go to the sink."""
-        return [
-            (bolt, stream)
-            for bolt in self.bolts
-            for stream in bolt.streams
-            if all(source.feedback for _, source in self.readers(bolt.id, stream))
-        ]
+        return [(bolt, stream) for bolt in self.bolts for stream in bolt.streams if self._goes_to_sink(bolt.id, stream)]
+
+    def _goes_to_sink(self, name: str, stream: str) -> bool:
+        readers = self.readers(name, stream)
+        return not readers or any(source.feedback for _, source in readers)
 
     def in_order(self) -> list[Bolt]:
         """Bolts so that each comes after all it reads (feedback aside). What sits on a cycle is left out."""

@@ -65,6 +65,21 @@ def _spouts(topology: Topology) -> Iterator[Problem]:
     for spout in topology.spouts:
         if not topology.readers(spout.id, "default"):
             yield Problem(spout.id, "no bolt reads this spout", f"Add From('{spout.id}') to a bolt, or remove it")
+        if isinstance(spout.source, Replay):
+            yield from _replay(spout.id, spout.source)
+
+
+def _replay(where: str, replay: Replay) -> Iterator[Problem]:
+    if replay.partitions < 1:
+        yield Problem(where, f"its replay has {replay.partitions} partitions", "Use 1 or more, or no row is read")
+    if replay.max_rows is not None and replay.max_rows < 1:
+        yield Problem(where, f"max_rows is {replay.max_rows}", "Use 1 or more, or the replay never moves on")
+    if replay.flush is not None and not 0 <= replay.flush < float("inf"):
+        yield Problem(where, f"flush is {replay.flush}", "Use 0 or more event seconds")
+    if replay.event_seconds is not None and not 0 < replay.event_seconds < float("inf"):
+        yield Problem(where, f"event_seconds is {replay.event_seconds}", "Use more than 0")
+    elif replay.event_seconds is not None and replay.curve.endless:
+        yield Problem(where, "event_seconds stretches a curve that never ends", "Drop it, or let the curve end")
 
 
 def _bolt(topology: Topology, bolt: Bolt) -> Iterator[Problem]:
@@ -167,7 +182,7 @@ def _ratio(where: str, ratio: tuple[float, ...], bolt: Bolt) -> Iterator[Problem
         yield Problem(
             where, f"ratio {text} does not fit a pool of {bolt.pool_size}", "Give one weight for each replica"
         )
-    elif min(ratio) < 0 or not 0 < sum(ratio) < float("inf"):
+    elif not ratio or min(ratio) < 0 or not 0 < sum(ratio) < float("inf"):
         yield Problem(where, f"ratio {text} splits nothing", "Weights are not negative and at least one is positive")
 
 
@@ -223,11 +238,11 @@ def _guarantee(topology: Topology, sink: Sink, guarantee: Guarantee) -> Iterator
                 "at-most-once needs a source that knows what it has handed out",
                 "Use Replay, or ask for at-least-once: Spark replays the last batch of every other source",
             )
-        elif guarantee != "at-most-once" and not spout.source.replayable:
+        elif guarantee in ("exactly-once", "at-least-once") and not spout.source.replayable:
             yield Problem(
                 spout.id,
                 f"its source cannot be read again, so {guarantee} cannot be kept",
-                "Put a queue or files in front of it (at-most-once needs Replay)",
+                "Put a queue or files in front of it, or ask for none (at-most-once needs Replay)",
             )
 
 
