@@ -15,7 +15,8 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def spark():
-    session = ft.session("local[2]", "foretide-tests", {"spark.sql.shuffle.partitions": "2"})
+    quick = {"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    session = ft.session("local[2]", "foretide-tests", quick)
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

@@ -14,15 +14,16 @@ import foretide as ft
 from foretide.workloads.keyed import Keyed
 
 ROWS, A_BATCH, HOPS = 600, 100, 3
+QUICK = {"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
 def noting(log):
     """Work that leaves a trace of each tuple outside of Spark."""
 
     def work(row):
-        with open(log, "a") as file:
+        with Path(log).open("a") as file:
             file.write(f"{row['value']}\n")
-        time.sleep(0.004)
+        time.sleep(0.015)
         yield {"value": row["value"]}
 
     return work
@@ -40,13 +41,13 @@ def looping(folder):
     log = str(folder / "loop.log")
 
     def hop(row):
-        with open(log, "a") as file:
+        with Path(log).open("a") as file:
             file.write(f"{row['value']}\n")
-        time.sleep(0.002)
+        time.sleep(0.005)
         hops = (row.get("hops") or 0) + 1
         yield {"value": row["value"], "hops": hops, "stream": "done" if hops == HOPS else "again"}
 
-    source = ft.Stream(lambda spark: numbers(spark))
+    source = ft.Stream(numbers)
     loop = ft.Bolt(
         "hop",
         ft.PerTuple(hop, "value long, hops int, stream string"),
@@ -66,8 +67,15 @@ def numbers(spark):
     return reader.option("control", "/nonexistent").load().selectExpr("value", "0 AS hops")
 
 
+def done(pipeline):
+    """Whether the last row was taken, and a loop has come to rest."""
+    reports = list(pipeline.reports)
+    taken = any(source.end.get("row") == ROWS for report in reports for source in report.sources)
+    return taken and (pipeline.topology.name != "loop" or time.time() - reports[-1].finished > 5)
+
+
 def main(folder):
-    spark = ft.session("local[2]", settings={"spark.sql.shuffle.partitions": "2"})
+    spark = ft.session("local[8]", settings=QUICK)
     spark.sparkContext.setLogLevel("OFF")
     pipelines = [
         ft.submit(
@@ -84,12 +92,7 @@ def main(folder):
         ft.submit(spark, loop, ft.Parquet(str(folder / "loop" / "out")), str(folder / "loop" / "checkpoint"),
                   ft.RunSettings(trigger="0 seconds"))
     )  # fmt: skip
-    quiet_since = time.monotonic()
-    seen = -1
-    while time.monotonic() - quiet_since < 8:
-        taken = sum(report.input_rows for pipeline in pipelines for report in list(pipeline.reports))
-        if taken != seen:
-            seen, quiet_since = taken, time.monotonic()
+    while not all(done(pipeline) for pipeline in pipelines):
         time.sleep(0.2)
     for pipeline in pipelines:
         pipeline.stop()

@@ -116,7 +116,9 @@ def test_a_listener_that_fails_or_a_rest_that_is_gone_leaves_the_query_running(s
         ft.Bolt("keep", lambda df: df, [ft.From("numbers")], pool=2)]))  # fmt: skip
     pipeline.on_report(lambda report, alarms: 1 / 0)
     wait_for(lambda: pipeline.reports, pipeline)
-    pipeline._reader._executions._rest._connection.port = 9  # nobody answers there
+    connection = pipeline._reader._rest._connection
+    connection.port = 9  # nobody answers there
+    connection.close()
     wait_for(lambda: any(alarm.kind == "audit-unavailable" for alarm in pipeline.alarms), pipeline)
     wait_for(lambda: rows_taken(pipeline) >= 2000, pipeline)
     pipeline.stop()

@@ -109,14 +109,38 @@ class ObjectStorePublication:
         return f"{self._url}/{name}"
 
 
+def local_path(location: str) -> Path | None:
+    """The path of a local folder, None for one in a store.
+
+    >>> local_path("file:/data/out"), local_path("s3a://bucket/out")
+    (PosixPath('/data/out'), None)
+    """
+    if urlparse(location).scheme in ("", "file"):
+        return Path(re.sub("^file:(//[^/]*)?", "", location))
+    return None
+
+
+def make_folder(location: str) -> None:
+    """See that a folder is there, on a disk or in a store."""
+    path = local_path(location)
+    if path is not None:
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    from pyarrow import fs  # noqa: PLC0415 - only who uses a store pays for it
+
+    filesystem, base = fs.FileSystem.from_uri(location.replace("s3a://", "s3://", 1))
+    filesystem.create_dir(base, recursive=True)
+
+
 def open_publication(location: str) -> Publication:
     """The publication for a path or URL.
 
     >>> open_publication("/data/checkpoint/foretide").url("routes.json")
     'file:///data/checkpoint/foretide/routes.json'
     """
-    if urlparse(location).scheme in ("", "file"):
-        return LocalPublication(Path(re.sub("^file:(//[^/]*)?", "", location)))
+    path = local_path(location)
+    if path is not None:
+        return LocalPublication(path)
     try:
         return ObjectStorePublication(location)
     except (OSError, ValueError) as error:

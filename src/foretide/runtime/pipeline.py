@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from foretide.errors import ForetideError, RouteError
+from foretide.errors import BatchTimeoutError, FeedbackGrowthError, ForetideError, RouteError
 from foretide.folder.control_folder import ControlFolder
 from foretide.metrics.audit import Alarm, audit
 from foretide.metrics.batch import BatchReport
@@ -194,7 +194,7 @@ class Pipeline:
             self._say_when_unavailable()
             if self._clock.expired(self._reader.state(), self._last_batch, time.monotonic()):
                 self._replay_batch()
-        except ForetideError as error:
+        except (BatchTimeoutError, FeedbackGrowthError) as error:
             self._give_up(error)
         except Exception:
             log.exception("following '%s' failed; the query runs on", self.topology.name)
@@ -250,6 +250,7 @@ class Pipeline:
         self.query.stop()
         self._clock.count_try(self._last_batch + 1)
         clock = self._clock
+        self._reader.close()
         self._open()
         self._clock = clock.again()
         self.restarts += 1

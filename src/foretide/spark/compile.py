@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
 from foretide.errors import Problem, RouteError, TopologyError, WorkloadError
+from foretide.folder.publication import make_folder
 from foretide.spark import sources
 from foretide.spark.bolts import DEAD_COLUMN, DEAD_TYPE, run_python
 from foretide.spark.edge import exchange, placed, task_column
@@ -143,7 +144,8 @@ class _Build:
         """What came back, read from the sink's own files; it has the columns of the loop's entry."""
         entry = self._entry(bolt)
         columns = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in entry.schema.fields)
-        path = self.sink.path  # type: ignore[union-attr]
+        path: str = self.sink.path  # type: ignore[union-attr]
+        make_folder(path)
         came_back = (
             self.spark.readStream.schema(f"{columns}, {STREAM_COLUMN} string").format(self.sink.format).load(path)
         )

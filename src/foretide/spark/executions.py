@@ -15,7 +15,7 @@ from foretide.metrics.batch import EdgeFlow
 from foretide.spark.edge import TASK_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from foretide.spark.rest import SparkRest
 
@@ -130,25 +130,32 @@ class Executions:
 
 def find_exchanges(nodes: list[dict[str, Any]], edges: list[dict[str, Any]]) -> list[Exchange]:
     """The exchanges of edges in Spark's graph of one execution."""
-    descriptions = {node["nodeId"]: node["desc"] for node in nodes}
     exchanges = []
     for node in nodes:
         if node["nodeName"] == "Exchange":
-            below = [descriptions[link["fromId"]] for link in edges if link["toId"] == node["nodeId"]]
-            name, pool = _edge_of(node["desc"], below)
+            name, pool = _edge_of(node, nodes, edges)
             if name:
                 exchanges.append(_exchange(node, pool, name, _readers(node["nodeId"], edges)))
     return exchanges
 
 
-def _edge_of(description: str, below: list[str]) -> tuple[str | None, int]:
-    """Name and pool of an exchange's edge. To a single task Spark drops the column, which is then named just below."""
-    if found := _EDGE.search(description):
+def _edge_of(node: dict[str, Any], nodes: list[dict[str, Any]], edges: list[dict[str, Any]]) -> tuple[str | None, int]:
+    """Name and pool of an exchange's edge. To a single task Spark drops the column, which is then named below."""
+    if found := _EDGE.search(node["desc"]):
         return found.group(1), int(found.group(2))
-    if "SinglePartition" in description and "REPARTITION_BY_NUM" in description:
-        names = [found.group(1) for text in below if (found := _GLOBAL_EDGE.search(text))]
-        return (names[0] if names else None), 1
+    if "SinglePartition" in node["desc"] and "REPARTITION_BY_NUM" in node["desc"]:
+        return _named_below(node["nodeId"], {other["nodeId"]: other for other in nodes}, edges), 1
     return None, 0
+
+
+def _named_below(node: int, nodes: dict[int, dict[str, Any]], edges: list[dict[str, Any]]) -> str | None:
+    """The edge that the nearest node below, this side of the next exchange, makes the column for."""
+    for below in (nodes[link["fromId"]] for link in edges if link["toId"] == node):
+        if found := _GLOBAL_EDGE.search(below["desc"]):
+            return found.group(1)
+        if below["nodeName"] != "Exchange" and (name := _named_below(below["nodeId"], nodes, edges)):
+            return name
+    return None
 
 
 def _readers(node: int, edges: list[dict[str, Any]]) -> int:
@@ -170,19 +177,29 @@ def _number(metrics: Mapping[str, str], name: str) -> int:
 def attribute_tasks(exchanges: list[Exchange], tasks: list[dict[str, Any]]) -> dict[str, EdgeFlow]:
     """Rows and busy time of each task of a stage, given to the edges that the stage reads.
 
-    A stage that unites several edges runs their tasks one edge after the other, in the order of the plan. The sums
-    have to agree with what each edge counted; where they do not, the rows per task are not known.
+    A stage that unites several streams runs their tasks one stream after the other. So the tasks of an edge stand in a
+    row, and together they read what the edge counted. Where that leaves more than one answer, it is not known.
     """
     done = sorted((task for task in tasks if task["status"] == "SUCCESS"), key=lambda task: task["index"])
-    ordered = sorted(exchanges, key=lambda exchange: exchange.node)
-    if sum(exchange.pool for exchange in ordered) != len(done):
-        return {}
-    flows, first = {}, 0
-    for exchange in ordered:
-        mine = done[first : first + exchange.pool]
-        first += exchange.pool
-        rows = tuple(task["taskMetrics"]["shuffleReadMetrics"]["recordsRead"] for task in mine)
-        if sum(rows) == exchange.flow.read:
-            busy = tuple(task["taskMetrics"]["executorRunTime"] for task in mine)
-            flows[exchange.edge] = replace(exchange.flow, per_task=rows, busy_ms=busy)
+    rows = [task["taskMetrics"]["shuffleReadMetrics"]["recordsRead"] for task in done]
+    busy = [task["taskMetrics"]["executorRunTime"] for task in done]
+    flows = {}
+    for exchange, first in _places(sorted(exchanges, key=lambda exchange: exchange.node), rows):
+        mine = slice(first, first + exchange.pool)
+        flows[exchange.edge] = replace(exchange.flow, per_task=tuple(rows[mine]), busy_ms=tuple(busy[mine]))
     return flows
+
+
+def _places(exchanges: list[Exchange], rows: list[int]) -> Iterator[tuple[Exchange, int]]:
+    """Where the tasks of each exchange begin, for those where that is certain."""
+    all_of_them = sum(exchange.pool for exchange in exchanges) == len(rows)
+    begin = 0
+    for exchange in exchanges:
+        if all_of_them:
+            fitting = [begin] if sum(rows[begin : begin + exchange.pool]) == exchange.flow.read else []
+        else:
+            last = len(rows) - exchange.pool
+            fitting = [at for at in range(last + 1) if sum(rows[at : at + exchange.pool]) == exchange.flow.read]
+        if len(fitting) == 1:
+            yield exchange, fitting[0]
+        begin += exchange.pool

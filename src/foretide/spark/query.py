@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlparse
 
 from foretide.errors import Problem, TopologyError
+from foretide.folder.publication import local_path
 from foretide.topology.graph import STREAM_COLUMN
 from foretide.topology.sink import Console, Json, Memory, Parquet, Sink, Table
 
@@ -62,8 +61,11 @@ def refuse_foreign_output(name: str, sink: Sink, checkpoint: str) -> None:
     """A new checkpoint on a sink with another's output would make Spark skip batches without a word."""
     if not isinstance(sink, Parquet | Json):
         return
-    log, commits = (Path(urlparse(path).path) for path in (f"{sink.path}/_spark_metadata", f"{checkpoint}/commits"))
-    if log.is_dir() and any(log.iterdir()) and not commits.is_dir():
+    output, known = local_path(sink.path), local_path(checkpoint)
+    if output is None or known is None:
+        return
+    log = output / "_spark_metadata"
+    if log.is_dir() and any(log.iterdir()) and not (known / "commits").is_dir():
         problem = Problem(
             "sink",
             f"'{sink.path}' holds the output of another checkpoint, and Spark would skip batches without a word",

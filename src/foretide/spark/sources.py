@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from foretide.errors import WorkloadError
+from foretide.folder.publication import local_path
 from foretide.spark.replay import FORMAT, ReplayPlan, ReplaySource
 from foretide.topology.source import Files, Rate, Replay, Socket, Source
 
@@ -40,8 +43,18 @@ def _replay(spark: SparkSession, spout: str, source: Replay, folder: ControlFold
     reader = spark.readStream.format(FORMAT).option("plan", plan.to_json())
     reader = reader.option("spout", spout).option("control", folder.location)
     if once_only:
-        reader = reader.option("once_only", f"{folder.location}/handed-out/{spout}")
+        reader = reader.option("once_only", str(_markers(folder, spout)))
     return reader.load()
+
+
+def _markers(folder: ControlFolder, spout: str) -> Path:
+    """Where rows that were handed out are marked: a disk that all executors see."""
+    path = local_path(folder.location)
+    if path is None:
+        raise WorkloadError(
+            f"at-most-once needs a checkpoint on a disk that all executors see, not '{folder.location}'"
+        )
+    return path / "handed-out" / spout
 
 
 def partitions_of(spark: SparkSession, source: Source) -> int:
