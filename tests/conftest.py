@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import foretide as ft
+from helpers import QUICK
 
 
 def pytest_collection_modifyitems(items):
@@ -15,8 +16,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def spark():
-    quick = {"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-    session = ft.session("local[2]", "foretide-tests", quick)
+    session = ft.session("local[2]", "foretide-tests", QUICK)
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

@@ -8,6 +8,14 @@ from collections import Counter
 
 import pytest
 
+QUICK = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+}
+"""Spark for many short queries: no checksum files, and no compiler that pays off only in long runs."""
+
 
 def wait_for(condition, pipeline=None, seconds=120):
     """Wait until something holds; fail with the query's own error when it dies first."""

@@ -13,8 +13,10 @@ from pathlib import Path
 import foretide as ft
 from foretide.workloads.keyed import Keyed
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from helpers import QUICK
+
 ROWS, A_BATCH, HOPS = 600, 100, 3
-QUICK = {"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
 def noting(log):

@@ -29,12 +29,12 @@ _SPEED_UP = 30
 
 def extract(requests: DataFrame) -> DataFrame:
     """Time and URL of each request. A line without a URL goes to the stream `malformed`; the flush has no line."""
-    url = F.regexp_extract("line", r"https?://\S+", 0)
-    return requests.select(
+    found = requests.withColumn("found", F.regexp_extract("line", r"https?://\S+", 0))
+    return found.select(
         "event_time",
-        F.when(url != "", url).alias("url"),
-        "line",
-        F.when(F.col("line").isNull() | (url != ""), "urls").otherwise("malformed").alias("stream"),
+        F.nullif("found", F.lit("")).alias("url"),
+        F.when(F.col("found") == "", F.col("line")).alias("line"),
+        F.when(F.col("found") == "", "malformed").otherwise("urls").alias("stream"),
     )
 
 

@@ -7,7 +7,7 @@ import logging
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -27,7 +27,7 @@ _GRACE = 120.0
 
 def run(
     name: Annotated[str, typer.Argument(metavar="APP", help="The application (see `foretide apps`).")] = "url-count",
-    seconds: Annotated[float, typer.Option(min=1, help="Length of the replay.")] = 45.0,
+    seconds: Annotated[float, typer.Option(min=1, help="Length of the replay.")] = 40.0,
     rate: Annotated[float, typer.Option(min=1, help="Mean rows a second.")] = 20_000.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated rows.")] = 7,
     ratio: Annotated[str, typer.Option(help="Split midway: a ratio, or `none`.")] = "",
@@ -43,10 +43,12 @@ def run(
     load = Load(seconds, rate, seed)
     console = Console(stderr=as_json)
     console.print(f"Starting Spark on {master} ...", highlight=False)
-    spark = session(master, f"foretide-{name}")
+    spark = session(master, f"foretide-{name}", {"spark.sql.shuffle.partitions": "2"})
     spark.sparkContext.setLogLevel("FATAL")  # what goes wrong is said by Foretide
-    topology = app.build(load)
     folder = output or Path(tempfile.mkdtemp(prefix=f"foretide-{name}-"))
+    console.print("Warming up ...", highlight=False)
+    _warm_up(spark, app)
+    topology = app.build(load)
     plan = replay_of(topology)
     view = open_view(console, app, plan, ratio or app.ratio)
     pipeline = submit(spark, topology, Parquet(str(folder / "output")), str(folder / "checkpoint"), RunSettings())
@@ -60,6 +62,18 @@ def run(
     spark.stop()
     if not verdict.exact:
         raise typer.Exit(1)
+
+
+def _warm_up(spark: Any, app: App) -> None:
+    """Run a few rows through, so that the replay does not begin while the JVM is still loading classes."""
+    topology = app.build(Load(seconds=1.0, rate=2000.0, paced=False))
+    with tempfile.TemporaryDirectory(prefix="foretide-warm-up-") as folder:
+        pipeline = submit(spark, topology, Parquet(f"{folder}/output"), f"{folder}/checkpoint")
+        end = time.monotonic() + _GRACE
+        while pipeline.query.isActive and not is_over(pipeline, replay_of(topology)) and time.monotonic() < end:
+            time.sleep(0.1)
+        pipeline.stop()
+        pipeline.raise_failure()
 
 
 def _watch(pipeline: Pipeline, app: App, plan: ReplayPlan, view: RunView, ratio: str | None) -> list[Sample]:

@@ -70,3 +70,4 @@ class BatchReport:
     sources: tuple[SourceRange, ...] = ()
     ids: Mapping[str, TupleIds] = field(default_factory=dict)
     retried: bool = False
+    stateful: bool = False

@@ -167,6 +167,7 @@ class Pipeline:
     # ---- the follower
 
     def _follow(self) -> None:
+        self._reader.prepare()
         try:
             while not self._stopping.is_set():
                 active = self.query.isActive

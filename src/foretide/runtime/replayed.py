@@ -49,9 +49,11 @@ def taken_by(report: BatchReport) -> SourceRange | None:
 
 
 def is_over(pipeline: Pipeline, plan: ReplayPlan) -> bool:
-    """Whether the last row was committed, and the batch after it that closes the windows has run."""
-    ends = [taken.end["row"] for report in list(pipeline.reports) if (taken := taken_by(report))]
-    return len(ends) > 1 and ends[-2:] == [plan.total_rows] * 2
+    """Whether the last row was committed and, where Spark keeps state, the batch after it that closes the windows."""
+    reports = list(pipeline.reports)
+    ends = [taken.end["row"] for report in reports if (taken := taken_by(report))]
+    needed = 2 if reports and reports[-1].stateful else 1
+    return len(ends) >= needed and ends[-needed:] == [plan.total_rows] * needed
 
 
 def origin_of(pipeline: Pipeline) -> float:

@@ -78,6 +78,10 @@ class QueryReader:
             self._last = fresh[-1].batchId
         return fresh
 
+    def prepare(self) -> None:
+        """Get in touch with Spark before the first batch ends: its REST interface takes seconds to wake up."""
+        self._flows(batch=-1)
+
     def _flows(self, batch: int) -> Flows | None:
         per_task = time.monotonic() >= self._next_per_task
         try:
@@ -123,6 +127,7 @@ def _report(progress: StreamingQueryProgress, flows: Flows | None) -> BatchRepor
         sources=tuple(_source(source) for source in progress.sources),
         ids=_ids(observed),
         retried=flows is not None and flows.retried,
+        stateful=bool(progress.stateOperators),
     )
 
 

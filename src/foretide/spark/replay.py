@@ -202,9 +202,12 @@ class ReplayReader(DataSourceStreamReader):
         return self._latest
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """The range cut into equal parts."""
+        """The range cut into equal parts.
+
+        The beginning is taken from `end`, which Spark has logged: it may ask for the initial offset several times.
+        """
         cuts = np.linspace(start["row"], end["row"], self._plan.source.partitions + 1).astype(int).tolist()
-        origin = start["origin_ms"] / 1000
+        origin = end["origin_ms"] / 1000
         return [Rows(first, last, origin) for first, last in pairwise(cuts) if first < last]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
