@@ -1,0 +1,208 @@
+"""Writes the pages in docs/reference from the code: commands, groupings, errors. `make docs` runs it."""  # noqa: INP001
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.main import get_command
+
+from foretide import errors
+from foretide.cli import app
+from foretide.topology import grouping
+from foretide.topology.grouping import Grouping
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+MADE = "<!-- Made from the code by scripts/reference.py: change the code, then run `make docs`. -->"
+_OF_TYPER = {"install_completion", "show_completion", "help"}
+
+
+def pages() -> dict[str, str]:
+    """Every page by the name of its file."""
+    return {"cli.md": cli_page(app), "errors.md": errors_page(), "groupings.md": groupings_page()}
+
+
+def main() -> None:
+    """Write all pages."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+def _page(title: str, *paragraphs: str) -> str:
+    return "\n\n".join([MADE, f"# {title}", *paragraphs]) + "\n"
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = list(head)
+    lines = [head, ["---"] * len(head), *([_cell(text) for text in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _listed(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+# ---- commands
+
+
+def cli_page(cli: typer.Typer) -> str:
+    """All commands of a Typer application, with what they take."""
+    root: Any = get_command(cli)
+    commands = list(_commands("foretide", root))
+    overview = _table(["command", "what it does"], ([f"`{path}`", _first_line(each.help)] for path, each in commands))
+    ends = "Every command has `--help`. It ends with 0 when all went well, with 1 and a sentence when Foretide refuses"
+    return _page(
+        "Commands",
+        f"{root.help or ''}",
+        f"{ends} or a run was not exact, and with 2 when it was called wrongly.",
+        overview,
+        *(part for path, each in commands for part in _command(path, each)),
+    )
+
+
+def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """The commands below a group, in the order in which `--help` lists them."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield path, command
+        return
+    for name, each in below.items():
+        if not each.hidden:
+            yield from _commands(f"{path} {name}", each)
+
+
+def _command(path: str, command: Any) -> Iterator[str]:
+    taken = [each for each in command.params if each.name not in _OF_TYPER and not getattr(each, "hidden", False)]
+    arguments = [each for each in taken if each.param_type_name == "argument"]
+    options = [each for each in taken if each.param_type_name == "option"]
+    usage = [path, *(["[OPTIONS]"] if options else []), *(_place(argument) for argument in arguments)]
+    yield f"## {path}"
+    yield inspect.cleandoc(command.help or "")
+    yield f"```console\n{' '.join(usage)}\n```"
+    if arguments:
+        yield _table(["argument", "meaning", "default"], (_described(f"`{_value(a)}`", a) for a in arguments))
+    if options:
+        yield _table(["option", "meaning", "default"], (_described(_spelled(o), o) for o in options))
+
+
+def _place(argument: Any) -> str:
+    name = _value(argument) + ("..." if argument.nargs != 1 else "")
+    return name if argument.required else f"[{name}]"
+
+
+def _value(parameter: Any) -> str:
+    return str(parameter.metavar or parameter.name.upper().replace("_", "-"))
+
+
+def _spelled(option: Any) -> str:
+    value = "" if option.is_flag or getattr(option, "count", False) else f" {_value(option)}"
+    return ", ".join(f"`{name}{value}`" for name in [*option.opts, *option.secondary_opts])
+
+
+def _described(name: str, parameter: Any) -> list[str]:
+    return [name, f"{parameter.help or ''} {_bounds(parameter)}".strip(), _default(parameter)]
+
+
+def _bounds(parameter: Any) -> str:
+    low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
+    words = [f"{word} {bound:g}" for word, bound in (("at least", low), ("at most", high)) if bound is not None]
+    return f"({', '.join(words)})" if words else ""
+
+
+def _default(parameter: Any) -> str:
+    if parameter.required:
+        return "required"
+    shown = not callable(parameter.default) and parameter.default not in (None, "", False)
+    return f"`{getattr(parameter.default, 'value', parameter.default)}`" if shown else ""
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().split("\n", maxsplit=1)[0]
+
+
+# ---- groupings
+
+
+def groupings_page() -> str:
+    """Every grouping, from its docstring."""
+    kinds = [kind for kind in _classes(grouping) if issubclass(kind, Grouping) and kind is not Grouping]
+    public = [kind for kind in kinds if not kind.__name__.startswith("_")]
+    head = ["grouping", "in Python", "controllable", "exchange"]
+    rows = ([kind.name, f"`{_call(kind)}`", _yes(kind.controllable), _yes(kind.exchanges)] for kind in public)
+    return _page(
+        "Groupings",
+        _whole(grouping),
+        _table(head, rows),
+        *(part for kind in public for part in (f"## {kind.name}", f"```python\n{_call(kind)}\n```", _whole(kind))),
+        *(part for kind in kinds if kind not in public for part in _common(kind, public)),
+    )
+
+
+def _common(base: type[Grouping], public: list[type[Grouping]]) -> Iterator[str]:
+    """What several groupings inherit from one base, where the base says something about it."""
+    said = _whole(base)
+    if said and not said.startswith(f"{base.__name__}("):  # a dataclass without words of its own
+        yield f"## What {_listed([kind.name for kind in public if issubclass(kind, base)])} share"
+        yield said
+
+
+def _call(kind: type[Grouping]) -> str:
+    """How it is made, with its defaults: `ft.Shuffle(by=())`."""
+    parameters = inspect.signature(kind).parameters.values()
+    return f"ft.{kind.__name__}({', '.join(str(each.replace(annotation=each.empty)) for each in parameters)})"
+
+
+def _yes(whether: object) -> str:
+    return "yes" if whether else "no"
+
+
+# ---- errors
+
+
+def errors_page() -> str:
+    """The tree of errors, and what each of them carries."""
+    said, _, tree = _whole(errors).partition("\n\n")
+    catch = "All of them can be imported from `foretide`. On the command line an error is one sentence and exit code 1."
+    return _page(
+        "Errors",
+        f"{said} {catch}",
+        f"```text\n{tree}\n```",
+        *(part for kind in _classes(errors) for part in _error(kind)),
+    )
+
+
+def _error(kind: type) -> Iterator[str]:
+    yield f"## {kind.__name__}"
+    yield _whole(kind)
+    if carried := _carried(kind):
+        yield f"It carries {_listed([f'`{name}`' for name in carried])}."
+
+
+def _carried(kind: type) -> list[str]:
+    if is_dataclass(kind):
+        return [each.name for each in fields(kind)]
+    made_by = vars(kind).get("__init__")
+    return list(inspect.signature(made_by).parameters)[1:] if made_by else []
+
+
+def _classes(module: Any) -> list[Any]:
+    """The classes that a module defines, in its order."""
+    return [each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__]
+
+
+def _whole(documented: Any) -> str:
+    """A docstring of its own, not one that was inherited."""
+    return inspect.cleandoc(vars(documented).get("__doc__") or "")
+
+
+if __name__ == "__main__":
+    main()

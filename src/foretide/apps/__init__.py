@@ -1,0 +1,1 @@
+"""The papers' applications: user programs on Foretide, each small enough to read in one sitting."""

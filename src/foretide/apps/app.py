@@ -1,0 +1,42 @@
+"""What an application is to the command line: a topology to build, and a way to check what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from foretide.topology.graph import Topology
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much an application is given: seconds of replay, mean rows a second, seed, and the pace."""
+
+    seconds: float = 45.0
+    rate: float = 20_000.0
+    seed: int = 7
+    paced: bool = True
+
+
+@dataclass(frozen=True)
+class App:
+    """An application.
+
+    Attributes:
+        name: What people call it.
+        summary: What it does, in a line.
+        build: Its topology for a load.
+        edge: The edge that the demonstration splits anew, and `ratio` how.
+        ratio: The new split.
+        result: The output stream that `truth` speaks of.
+        truth: The rows that must be in `result`, worked out from all input rows without Spark (pandas in, pandas out).
+    """
+
+    name: str
+    summary: str
+    build: Callable[[Load], Topology]
+    edge: str
+    ratio: str
+    result: str
+    truth: Callable[[Any, Load], Any]

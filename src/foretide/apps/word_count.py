@@ -1,0 +1,67 @@
+"""Word count, Storm's first example: words of tweets, counted in windows of ten seconds.
+
+tweets -> split (shuffle) -> count (fields by word)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from pyspark.sql import functions as F
+
+from foretide.apps.app import App, Load
+from foretide.topology.graph import Bolt, From, Spout, Topology
+from foretide.topology.grouping import Fields, Shuffle
+from foretide.topology.source import Replay
+from foretide.workloads.curve import Curve
+from foretide.workloads.tweets import Tweets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def split(tweets: DataFrame) -> DataFrame:
+    """The words of each tweet. The flush has none and comes through as it is, to move the watermark."""
+    words = F.explode_outer(F.split(F.lower("text"), r"\s+"))
+    return tweets.select("event_time", words.alias("word"))
+
+
+def count(words: DataFrame) -> DataFrame:
+    """How often each word came in each window."""
+    window = F.window("event_time", "10 seconds")
+    counts = words.withWatermark("event_time", "1 second").groupBy(window, "word").agg(F.count("word").alias("times"))
+    return counts.where("times > 0").select(F.col("window.start").alias("window_start"), "word", "times")
+
+
+def build(load: Load) -> Topology:
+    """The topology under the curve of a day of tweets about Google."""
+    curve = Curve.from_trace("tweets-goog", seconds=load.seconds, mean_rate=load.rate, samples=288)
+    tweets = Replay(Tweets(seed=load.seed), curve, event_seconds=load.seconds * 5, flush=120.0, paced=load.paced)
+    return Topology(
+        "word-count",
+        spouts=[Spout("tweets", tweets)],
+        bolts=[
+            Bolt("split", split, [From("tweets", Shuffle(by=("row",)))], pool=4),
+            Bolt("count", count, [From("split", Fields("word"))]),
+        ],
+    )
+
+
+def truth(tweets: pd.DataFrame, _: Load) -> pd.DataFrame:
+    """The counts, worked out the plain way."""
+    words = tweets["text"].str.lower().str.split(r"\s+", regex=True)
+    window = tweets["event_time"].dt.floor("10s").rename("window_start")
+    split_up = pd.DataFrame({"window_start": window, "word": words}).explode("word")
+    return split_up.value_counts().reset_index(name="times")
+
+
+APP = App(
+    "word-count",
+    "words of tweets, counted in windows (Storm's first example)",
+    build,
+    edge="split",
+    ratio="4:3:2:1",
+    result="count",
+    truth=truth,
+)

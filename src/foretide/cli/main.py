@@ -1,0 +1,32 @@
+"""Puts the commands together, and turns Foretide's errors into one clear sentence and exit code 1."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from foretide.cli import admission, apps, route, run, topology
+from foretide.errors import ForetideError
+
+
+class _Friendly(typer.Typer):
+    """A Typer application whose errors are sentences."""
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        try:
+            return super().__call__(*args, **kwargs)
+        except ForetideError as error:
+            Console(stderr=True, highlight=False).print(f"[red]foretide:[/] {error}", soft_wrap=True, markup=True)
+            sys.exit(1)
+
+
+app = _Friendly(
+    help="Predictive control for streaming pipelines on Spark.", no_args_is_help=True, pretty_exceptions_enable=False
+)
+app.command("run")(run.run)
+app.command("apps")(apps.apps)
+app.add_typer(topology.app, name="topology")
+app.add_typer(route.app, name="route")
+app.add_typer(admission.app, name="admission")

@@ -1,0 +1,19 @@
+"""Finding the control folder that a command means."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from foretide.folder.control_folder import ControlFolder
+from foretide.runtime.registry import find_running
+
+AppOption = Annotated[str | None, typer.Option("--app", help="The running pipeline; needed only if there are several.")]
+ControlOption = Annotated[str | None, typer.Option("--control", help="Its control folder, instead of its name.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+
+def find_folder(app: str | None, control: str | None) -> ControlFolder:
+    """The control folder given, or that of the running pipeline."""
+    return ControlFolder(control or find_running(app).control)

@@ -1,0 +1,125 @@
+"""`foretide run APP`: runs an application on an embedded source, shows it live, and proves that nothing was lost."""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from foretide.apps.app import App, Load
+from foretide.apps.catalogue import find_app
+from foretide.cli.pipelines import JsonOption
+from foretide.cli.view import RunView, Sample, open_view, sample_of
+from foretide.runtime.pipeline import Pipeline, RunSettings, submit
+from foretide.runtime.replayed import Verdict, is_over, replay_of, verify
+from foretide.spark.replay import ReplayPlan
+from foretide.spark.session import session
+from foretide.topology.sink import Parquet
+
+_GRACE = 120.0
+
+
+def run(
+    name: Annotated[str, typer.Argument(metavar="APP", help="The application (see `foretide apps`).")] = "url-count",
+    seconds: Annotated[float, typer.Option(min=1, help="Length of the replay.")] = 40.0,
+    rate: Annotated[float, typer.Option(min=1, help="Mean rows a second.")] = 20_000.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated rows.")] = 7,
+    ratio: Annotated[str, typer.Option(help="Split midway: a ratio, or `none`.")] = "",
+    output: Annotated[Path | None, typer.Option(help="Folder for output and checkpoint; else a temporary one.")] = None,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
+    picture: Annotated[Path | None, typer.Option(help="Draw the run (PNG or SVG; needs foretide[plot]).")] = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Run an application under a replayed real load curve, re-splitting an edge midway."""
+    logging.getLogger("foretide").addHandler(logging.NullHandler())
+    app = find_app(name)
+    load = Load(seconds, rate, seed)
+    console = Console(stderr=as_json)
+    console.print(f"Starting Spark on {master} ...", highlight=False)
+    spark = session(master, f"foretide-{name}", {"spark.sql.shuffle.partitions": "2"})
+    spark.sparkContext.setLogLevel("FATAL")  # what goes wrong is said by Foretide
+    folder = output or Path(tempfile.mkdtemp(prefix=f"foretide-{name}-"))
+    console.print("Warming up ...", highlight=False)
+    _warm_up(spark, app)
+    topology = app.build(load)
+    plan = replay_of(topology)
+    view = open_view(console, app, plan, ratio or app.ratio)
+    pipeline = submit(spark, topology, Parquet(str(folder / "output")), str(folder / "checkpoint"), RunSettings())
+    samples = _watch(pipeline, app, plan, view, None if ratio == "none" else ratio or app.ratio)
+    pipeline.stop()
+    pipeline.raise_failure()
+    verdict = verify(pipeline, plan, app.result, lambda rows: app.truth(rows, load))
+    if picture is not None:
+        _draw(samples, picture, app)
+    _conclude(console, view, pipeline, verdict, folder, as_json=as_json)
+    spark.stop()
+    if not verdict.exact:
+        raise typer.Exit(1)
+
+
+def _warm_up(spark: Any, app: App) -> None:
+    """Run a few rows through, so that the replay does not begin while the JVM is still loading classes."""
+    topology = app.build(Load(seconds=1.0, rate=2000.0, paced=False))
+    with tempfile.TemporaryDirectory(prefix="foretide-warm-up-") as folder:
+        pipeline = submit(spark, topology, Parquet(f"{folder}/output"), f"{folder}/checkpoint")
+        end = time.monotonic() + _GRACE
+        while pipeline.query.isActive and not is_over(pipeline, replay_of(topology)) and time.monotonic() < end:
+            time.sleep(0.1)
+        pipeline.stop()
+        pipeline.raise_failure()
+
+
+def _watch(pipeline: Pipeline, app: App, plan: ReplayPlan, view: RunView, ratio: str | None) -> list[Sample]:
+    """Show the run until its end; publish the new split when half of the curve is over."""
+    samples: list[Sample] = []
+    pipeline.on_report(lambda report, alarms: samples.append(sample_of(report, alarms, plan, app.edge)))
+    begun, split_at, latest = time.time(), None if ratio is None else plan.source.curve.duration / 2, _GRACE
+    latest += begun + plan.source.curve.duration
+    with view:
+        while pipeline.query.isActive and not is_over(pipeline, plan) and time.time() < latest:
+            elapsed = samples[-1].due if samples else 0.0
+            if split_at is not None and ratio is not None and elapsed >= split_at:
+                version = pipeline.split(app.edge, ratio).version
+                view.say(f"{app.edge} re-split to {ratio}: published as version {version}")
+                split_at = None
+            view.update(samples)
+            time.sleep(0.25)
+        view.update(samples)
+    return samples
+
+
+def _conclude(
+    console: Console, view: RunView, pipeline: Pipeline, verdict: Verdict, folder: Path, *, as_json: bool
+) -> None:
+    reports = list(pipeline.reports)
+    audited = sum(1 for report in reports if report.edges is not None)
+    summary = {
+        "rows_handed_out": verdict.handed_out,
+        "rows_taken": sum(report.input_rows for report in reports),
+        "batches": len(reports),
+        "batches_audited": audited,
+        "alarms": [alarm.message for alarm in pipeline.alarms],
+        "result_rows": verdict.found_rows,
+        "expected_rows": verdict.expected_rows,
+        "missing": verdict.missing,
+        "surplus": verdict.surplus,
+        "restarts": pipeline.restarts,
+        "output": str(folder / "output"),
+    }
+    if as_json:
+        typer.echo(json.dumps(summary))
+    else:
+        view.conclude(console, pipeline, verdict, summary)
+
+
+def _draw(samples: list[Sample], picture: Path, app: App) -> None:
+    from foretide.cli.picture import draw_run  # noqa: PLC0415 - matplotlib is an extra
+
+    draw_run(samples, picture, app.edge)

@@ -1,0 +1,147 @@
+"""Publishing a small file so that a reader sees the old text or the new one, never a part: one small port.
+
+A local disk does it by renaming over the old file; an object store by a PUT, which is atomic by itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlparse
+
+from foretide.errors import ControlFolderError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+
+class Publication(Protocol):
+    """What the control folder needs of a file system."""
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, or None when there is none."""
+
+    def write(self, name: str, text: str) -> None:
+        """Put a text in place of the old one, all at once."""
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep other writers out while a text is read, changed and written."""
+
+    def url(self, name: str) -> str:
+        """The address under which Spark reads the file."""
+
+
+class LocalPublication:
+    """A folder on a local (or mounted) disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, name: str) -> str | None:
+        try:
+            return (self._folder / name).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, text: str) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=self._folder)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o644)  # executors may run as another user
+            Path(temporary).replace(self._folder / name)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / ".lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def url(self, name: str) -> str:
+        return f"file://{(self._folder / name).absolute()}"  # as it is: Hadoop takes %20 for three letters
+
+
+class ObjectStorePublication:
+    """A folder in an object store or HDFS, through Arrow's file systems.
+
+    There is no lock: of two writers at the same time the last one wins, as the store decides.
+    """
+
+    def __init__(self, url: str, filesystem: Any = None, base: str | None = None) -> None:
+        from pyarrow import fs  # noqa: PLC0415 - only who uses a store pays for it
+
+        self._url = url.rstrip("/")
+        if filesystem is None:
+            filesystem, base = fs.FileSystem.from_uri(self._url.replace("s3a://", "s3://", 1))
+        self._filesystem: Any = filesystem
+        self._base = str(base).rstrip("/")
+
+    def read(self, name: str) -> str | None:
+        try:
+            with self._filesystem.open_input_stream(f"{self._base}/{name}") as stream:
+                return str(stream.read(), "utf-8", "replace")
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, text: str) -> None:
+        content = text.encode("utf-8")  # what is opened is published, so nothing may fail from here on
+        with self._filesystem.open_output_stream(f"{self._base}/{name}") as stream:
+            stream.write(content)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        yield
+
+    def url(self, name: str) -> str:
+        return f"{self._url}/{name}"
+
+
+def local_path(location: str) -> Path | None:
+    """The path of a local folder, None for one in a store.
+
+    >>> local_path("file:/data/out"), local_path("s3a://bucket/out")
+    (PosixPath('/data/out'), None)
+    """
+    if urlparse(location).scheme in ("", "file"):
+        return Path(re.sub("^file:(//[^/]*)?", "", location))
+    return None
+
+
+def make_folder(location: str) -> None:
+    """See that a folder is there, on a disk or in a store."""
+    path = local_path(location)
+    if path is not None:
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    from pyarrow import fs  # noqa: PLC0415 - only who uses a store pays for it
+
+    filesystem, base = fs.FileSystem.from_uri(location.replace("s3a://", "s3://", 1))
+    filesystem.create_dir(base, recursive=True)
+
+
+def open_publication(location: str) -> Publication:
+    """The publication for a path or URL.
+
+    >>> open_publication("/data/checkpoint/foretide").url("routes.json")
+    'file:///data/checkpoint/foretide/routes.json'
+    """
+    path = local_path(location)
+    if path is not None:
+        return LocalPublication(path)
+    try:
+        return ObjectStorePublication(location)
+    except (OSError, ValueError) as error:
+        raise ControlFolderError(f"cannot open the control folder '{location}': {error}") from error

@@ -1,0 +1,155 @@
+"""The route table: for every edge its pool and its ring, under one version. What is published is always valid.
+
+Spark reads the table as JSON at the start of each batch. `from_json` is for people and programs that read it back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from foretide.errors import RouteError
+from foretide.routing.ring import DEFAULT_SLOTS, Ring, make_ring, resplit, slot_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FORMAT = 1
+"""Format of the file. A reader that meets a newer one uses the default split and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How one edge splits its stream over the `pool` tasks behind it."""
+
+    pool: int
+    ring: Ring
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Slots of each task, the ratio as it really is."""
+        return slot_counts(self.ring, self.pool)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The part of the stream that each task is to get."""
+        return tuple(count / len(self.ring) for count in self.counts)
+
+    @property
+    def active(self) -> int:
+        """How many tasks get tuples."""
+        return sum(1 for count in self.counts if count)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTable:
+    """All routes of one pipeline under one version. Every change is a new table with the next version.
+
+    >>> table = RouteTable().declare("parse", pool=3)
+    >>> table.split("parse", [7, 3, 2]).edges["parse"].counts
+    (597, 256, 171)
+    >>> table.activate("parse", 2).edges["parse"].counts
+    (512, 512, 0)
+    """
+
+    version: int = 0
+    edges: Mapping[str, Route] = field(default_factory=lambda: MappingProxyType({}))
+
+    def declare(
+        self, edge: str, pool: int, weights: Sequence[float] | None = None, slots: int = DEFAULT_SLOTS
+    ) -> RouteTable:
+        """Add an edge with its first split. An edge that is there with the same pool and ring size keeps its route."""
+        known = self.edges.get(edge)
+        if known and known.pool == pool and len(known.ring) == slots:
+            return self
+        chosen = _refusing(edge, pool, weights if weights is not None else [1] * pool, slots)
+        return self._with(edge, Route(pool, make_ring(chosen, slots)))
+
+    def split(self, edge: str, weights: Sequence[float]) -> RouteTable:
+        """Split an edge in a new ratio, moving as few identifiers as possible."""
+        route = self.route(edge)
+        chosen = _refusing(edge, route.pool, weights, len(route.ring))
+        return self._with(edge, replace(route, ring=resplit(route.ring, chosen)))
+
+    def activate(self, edge: str, replicas: int) -> RouteTable:
+        """Spread an edge evenly over its first `replicas` tasks."""
+        pool = self.route(edge).pool
+        if not 1 <= replicas <= pool:
+            raise RouteError(edge, f"{replicas} active replicas asked for; the pool allows 1 to {pool}")
+        return self.split(edge, [1] * replicas + [0] * (pool - replicas))
+
+    def disable(self, edge: str, task: int) -> RouteTable:
+        """Send nothing more to one task; the tuples of all other tasks stay where they are."""
+        route = self.route(edge)
+        if not 0 <= task < route.pool:
+            raise RouteError(edge, f"there is no task {task}; the pool has tasks 0 to {route.pool - 1}")
+        weights = list(route.counts)
+        weights[task] = 0
+        return self.split(edge, weights)
+
+    def route(self, edge: str) -> Route:
+        """The route of an edge, or an error that lists the edges there are."""
+        if edge not in self.edges:
+            known = ", ".join(sorted(self.edges)) or "none"
+            raise RouteError(edge, f"no such edge; edges with a route are: {known}")
+        return self.edges[edge]
+
+    def _with(self, edge: str, route: Route) -> RouteTable:
+        return RouteTable(self.version + 1, MappingProxyType({**self.edges, edge: route}))
+
+    def to_json(self) -> str:
+        """The text that Spark reads at the start of each batch."""
+        edges = {name: {"pool": route.pool, "ring": list(route.ring)} for name, route in self.edges.items()}
+        return json.dumps({"format": FORMAT, "version": self.version, "edges": edges}, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> RouteTable:
+        """Read a table back, checking all that Spark will rely on."""
+        try:
+            data = json.loads(text)
+            if not isinstance(data, dict):
+                raise RouteError("*", "the table is not a JSON object")
+            if data.get("format") != FORMAT:
+                raise RouteError("*", f"the table has format {data.get('format')}, this release reads {FORMAT}")
+            edges = {name: _parse_route(name, entry) for name, entry in data["edges"].items()}
+            return RouteTable(int(data["version"]), MappingProxyType(edges))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise RouteError("*", f"the table cannot be read ({error})") from error
+
+
+def parse_ratio(edge: str, text: str) -> list[float]:
+    """Read a ratio such as `4:3:1`.
+
+    >>> parse_ratio("parse", "4:3:1")
+    [4.0, 3.0, 1.0]
+    """
+    try:
+        return [float(part) for part in text.split(":")]
+    except ValueError:
+        raise RouteError(edge, f"'{text}' is no ratio; write one weight for each task, such as 4:3:1") from None
+
+
+def _refusing(edge: str, pool: int, weights: Sequence[float], slots: int) -> Sequence[float]:
+    if pool < 1:
+        raise RouteError(edge, f"a pool of {pool} tasks cannot take a stream; it needs at least 1")
+    if len(weights) != pool:
+        raise RouteError(
+            edge, f"{len(weights)} weights for a pool of {pool} tasks; give one for each (0 bypasses a task)"
+        )
+    try:
+        make_ring(weights, slots)
+    except ValueError as error:
+        raise RouteError(edge, str(error)) from error
+    return weights
+
+
+def _parse_route(edge: str, entry: Any) -> Route:
+    pool, ring = entry["pool"], tuple(entry["ring"])
+    if any(type(number) is not int for number in (pool, *ring)):  # Spark reads anything else as null
+        raise RouteError(edge, "its pool and its ring are not all whole numbers")
+    if not ring or any(not 0 <= task < pool for task in ring):
+        raise RouteError(edge, f"its ring is empty or names a task outside 0 to {pool - 1}")
+    return Route(pool, ring)

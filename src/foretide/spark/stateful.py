@@ -1,0 +1,42 @@
+"""Finding Spark's own stateful operators in a bolt's native work: they bring their own exchange and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_STATEFUL = frozenset(
+    {
+        "Aggregate",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "Distinct",
+        "FlatMapGroupsInPandasWithState",
+        "FlatMapGroupsWithState",
+        "GlobalLimit",
+        "TransformWithState",
+        "TransformWithStateInPySpark",
+    }
+)
+
+
+def is_stateful(frame: DataFrame, work: Callable[[Any], Any]) -> bool:
+    """Whether the work adds a stateful streaming operator to what the frame already has."""
+    return _count(work(frame)) > _count(frame)
+
+
+def _count(frame: DataFrame) -> int:
+    return _stateful_nodes(frame._jdf.queryExecution().analyzed())  # noqa: SLF001 - Spark shows its plan only there
+
+
+def _stateful_nodes(plan: Any) -> int:
+    if not plan.isStreaming():
+        return 0
+    children = plan.children()
+    below = [children.apply(index) for index in range(children.size())]
+    kind = plan.getClass().getSimpleName()
+    joined = kind == "Join" and all(child.isStreaming() for child in below)
+    return (kind in _STATEFUL or joined) + sum(_stateful_nodes(child) for child in below)

@@ -1,0 +1,1 @@
+"""Topologies as values: spouts, bolts, groupings, sources and sinks; validation; drawing. Pure."""

@@ -1,0 +1,1 @@
+"""Workloads: how many rows fall due when, and what is in them."""

@@ -1,0 +1,64 @@
+"""Generators as text: a name, and the parameters of the class behind it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from foretide.errors import WorkloadError
+from foretide.workloads.checks import json_object
+from foretide.workloads.events import UserEvents
+from foretide.workloads.keyed import Keyed
+from foretide.workloads.plates import Plates
+from foretide.workloads.requests import RequestLines
+from foretide.workloads.tweets import Tweets
+
+if TYPE_CHECKING:
+    from foretide.workloads.generator import Generator
+
+GENERATORS: dict[str, type[Any]] = {
+    "requests": RequestLines,
+    "tweets": Tweets,
+    "plates": Plates,
+    "events": UserEvents,
+    "keyed": Keyed,
+}
+"""The generators by the names they have in JSON."""
+
+
+def generator_to_json(generator: Generator) -> str:
+    """The description of a generator, without loss.
+
+    >>> generator_to_json(UserEvents(seed=7, users=10))
+    '{"generator": "events", "seed": 7, "users": 10, "zipf": 1.05}'
+    """
+    names = {kind: name for name, kind in GENERATORS.items()}
+    kind: type[Any] = type(generator)
+    if kind not in names:
+        raise WorkloadError(f"{kind.__name__} is no generator with a name; use one of {_names()}.")
+    parameters = {field.name: getattr(generator, field.name) for field in fields(kind)}
+    return json.dumps({"generator": names[kind]} | parameters)
+
+
+def generator_from_json(text: str) -> Generator:
+    """The generator of that description; parameters that are left out have their defaults.
+
+    >>> generator_from_json('{"generator": "events", "seed": 7}')
+    UserEvents(seed=7, users=5000, zipf=1.05)
+    """
+    parameters = json_object("the generator", text)
+    name = parameters.pop("generator", None)
+    if not isinstance(name, str) or name not in GENERATORS:
+        raise WorkloadError(f"there is no generator {name!r}; give one of {_names()} as 'generator'.")
+    known = [field.name for field in fields(GENERATORS[name])]
+    if unknown := sorted(parameters.keys() - set(known)):
+        raise WorkloadError(f"generator '{name}' has no parameter {', '.join(unknown)}; it has {', '.join(known)}.")
+    if "seed" not in parameters:
+        raise WorkloadError(f"generator '{name}' lacks its seed; give a whole number as 'seed'.")
+    generator: Generator = GENERATORS[name](**parameters)
+    return generator
+
+
+def _names() -> str:
+    return ", ".join(GENERATORS)

@@ -1,0 +1,94 @@
+"""The command line, as a person uses it; routes of a running pipeline from another terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import foretide as ft
+from foretide.cli.main import app
+from foretide.workloads.keyed import Keyed
+from helpers import environment, wait_for
+
+COMMAND = [sys.executable, "-m", "foretide"]
+
+
+def say(*arguments, code=0):
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def in_another_terminal(*arguments, code=0):
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, env=environment(), check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_applications_are_listed():
+    assert "url-count" in say("apps")
+    assert set(json.loads(say("apps", "--json"))) == {"url-count", "continuous-queries", "unique-users", "word-count"}
+
+
+def test_a_topology_is_drawn_for_a_terminal_and_as_mermaid():
+    drawn = say("topology", "show", "url-count")
+    assert all(part in drawn for part in ("(requests)", "extract x3", "dynamic(row)", "global", "sink: malformed"))
+    mermaid = say("topology", "show", "url-count", "--mermaid")
+    assert mermaid.startswith("flowchart LR")
+    assert 'extract -->|"urls: dynamic"| partial' in mermaid
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("topology", "show", "nope"), "choose one of url-count"),
+        (("route", "show"), "no pipeline runs on this machine"),
+        (("route", "set", "work", "1:2", "--app", "nope"), "no pipeline runs on this machine"),
+        (("run", "nope"), "choose one of url-count"),
+    ],
+)
+def test_errors_are_one_clear_sentence(arguments, said):
+    heard = in_another_terminal(*arguments, code=1)
+    assert said in heard.replace("\n", " ")
+    assert "Traceback" not in heard
+
+
+def test_routes_of_a_running_pipeline_are_shown_and_set_from_another_terminal(start):
+    source = ft.Replay(Keyed(seed=1), ft.Curve.constant(2_000_000, 1), paced=False, max_rows=2000)
+    work = ft.Bolt("work", lambda df: df.select("value"), [ft.From("numbers", ft.Dynamic())], pool=3)
+    pipeline = start(ft.Topology("far", [ft.Spout("numbers", source)], [work]))
+    wait_for(lambda: pipeline.reports, pipeline)
+    said = json.loads(in_another_terminal("route", "set", "work", "4:3:1", "--json"))
+    assert said == {"edge": "work", "version": 2, "shares": [0.5, 0.375, 0.125]}
+    wait_for(lambda: pipeline.reports[-1].route_version == 2, pipeline)
+    wait_for(lambda: pipeline.folder.status()["route_version"] == 2)
+    shown = json.loads(in_another_terminal("route", "show", "--json"))
+    assert shown["in_force"]["route_version"] == shown["version"] == 2
+    assert sum(shown["in_force"]["edges"]["work"]["per_task"]) == 2000
+    assert "50.0%" in say("route", "show", "--app", "far")
+    assert "no such edge" in in_another_terminal("route", "set", "nope", "1:1", code=1)
+    assert "2 weights for a pool of 3" in in_another_terminal("route", "set", "work", "1:1", code=1)
+    assert "is no ratio" in in_another_terminal("route", "set", "work", "a:b:c", code=1)
+    assert pipeline.folder.routes().version == 2
+    say("admission", "set", "numbers", "500")
+    wait_for(lambda: pipeline.reports[-1].input_rows == 500, pipeline)
+    assert json.loads(say("admission", "show", "--json")) == {"numbers": 500}
+    assert "neither a number" in say("admission", "set", "numbers", "many", code=2)
+    say("admission", "set", "numbers", "none")
+    wait_for(lambda: pipeline.reports[-1].input_rows == 2000, pipeline)
+
+
+def test_run_ends_with_a_proof_and_a_picture(tmp_path):
+    picture = tmp_path / "run.png"
+    heard = in_another_terminal(
+        "run", "continuous-queries", "--seconds", "4", "--rate", "2000", "--json",
+        "--output", str(tmp_path / "run"), "--picture", str(picture),
+    )  # fmt: skip
+    summary = json.loads(heard[heard.index("{") : heard.rindex("}") + 1])
+    assert summary["rows_handed_out"] == summary["rows_taken"] == 8000
+    assert (summary["missing"], summary["surplus"], summary["restarts"], summary["alarms"]) == (0, 0, 0, [])
+    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,50 @@
+"""What tests of running pipelines share."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+
+import pytest
+
+QUICK = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+}
+"""Spark for many short queries: no checksum files, and no compiler that pays off only in long runs."""
+
+
+def wait_for(condition, pipeline=None, seconds=120):
+    """Wait until something holds; fail with the query's own error when it dies first."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if pipeline is not None and not pipeline.query.isActive:
+            pipeline.raise_failure()
+            if condition():
+                return
+            pytest.fail("the query ended before the condition held")
+        if time.monotonic() > end:
+            pytest.fail(f"did not hold within {seconds} s")
+        time.sleep(0.05)
+
+
+def rows_taken(pipeline):
+    return sum(report.input_rows for report in list(pipeline.reports))
+
+
+def work_off(pipeline, rows):
+    """Let a pipeline take that many rows, commit them, and stop."""
+    wait_for(lambda: rows_taken(pipeline) >= rows, pipeline)
+    pipeline.stop()
+    pipeline.raise_failure()
+
+
+def multiset(frame):
+    return Counter(tuple(row) for row in frame.collect())
+
+
+def environment():
+    return {**os.environ, "PYTHONUNBUFFERED": "1"}

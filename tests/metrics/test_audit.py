@@ -1,0 +1,121 @@
+from dataclasses import replace
+
+import pytest
+
+from foretide.metrics.audit import FirstEdge, audit
+from foretide.metrics.batch import BatchReport, EdgeFlow, SourceRange, TupleIds
+
+
+def handed_out(spout, rows, start=100):
+    return SourceRange({"spout": spout, "row": start}, {"spout": spout, "row": start + rows}, {}, rows)
+
+
+FIRST = {"parse": FirstEdge(("lines",))}
+CLEAN = BatchReport(
+    batch=7,
+    finished=10.0,
+    duration=1.0,
+    input_rows=300,
+    route_version=2,
+    edges={"parse": EdgeFlow(300, 300), "parse.out": EdgeFlow(257, 514, readers=2)},
+    sources=(handed_out("lines", 300),),
+    ids={"parse": TupleIds(300, -5, 300, -5)},
+)
+
+
+def kinds(report, first_edges=FIRST, **options):
+    return [(alarm.kind, alarm.edge) for alarm in audit(report, first_edges, **options)]
+
+
+def with_edge(name, flow):
+    return replace(CLEAN, edges={**CLEAN.edges, name: flow})
+
+
+def test_a_clean_batch_raises_no_alarm():
+    assert audit(CLEAN, FIRST) == []
+
+
+@pytest.mark.parametrize("read", [256, 258, 0])
+def test_what_was_written_but_not_read_is_an_alarm_on_its_edge(read):
+    (alarm,) = audit(with_edge("count", EdgeFlow(257, read)), FIRST)
+    assert (alarm.kind, alarm.batch, alarm.edge) == ("rows-differ", 7, "count")
+    assert alarm.message == f"257 records were written to edge 'count' but {read} were read"
+
+
+def test_every_reader_of_a_shared_edge_has_to_read_it_all():
+    (alarm,) = audit(with_edge("parse.out", EdgeFlow(257, 513, readers=2)), FIRST)
+    assert alarm.kind == "rows-differ"
+    assert alarm.message.endswith("513 were read by 2 readers")
+
+
+def test_a_first_edge_that_carries_other_than_the_source_handed_out_is_an_alarm():
+    (alarm,) = audit(with_edge("parse", EdgeFlow(299, 299)), FIRST)
+    assert (alarm.kind, alarm.batch, alarm.edge) == ("source-differs", 7, "parse")
+    assert "lines handed out 300 rows" in alarm.message
+    assert "299 were written to edge 'parse'" in alarm.message
+
+
+def test_copies_and_several_spouts_are_counted_in():
+    report = replace(with_edge("both", EdgeFlow(900, 900)), sources=(handed_out("lines", 300), handed_out("more", 150)))
+    assert kinds(report, {"both": FirstEdge(("lines", "more"), copies=2)}) == []
+    assert kinds(report, {"both": FirstEdge(("lines", "more"))}) == [("source-differs", "both")]
+
+
+def test_a_source_that_does_not_count_its_rows_proves_nothing():
+    report = replace(with_edge("parse", EdgeFlow(1, 1)), sources=(SourceRange({}, {"logOffset": 3}, {}, 300),))
+    assert kinds(report) == []
+
+
+def test_a_first_edge_that_spark_did_not_show_proves_nothing():
+    assert kinds(CLEAN, FIRST | {"elsewhere": FirstEdge(("lines",))}) == []
+
+
+@pytest.mark.parametrize("ids", [TupleIds(300, -5, 299, -5), TupleIds(300, -5, 300, 4), TupleIds(1, 9, 0, None)])
+def test_tuple_ids_that_do_not_cancel_out_are_an_alarm(ids):
+    (alarm,) = audit(replace(CLEAN, ids={"parse": ids}), FIRST)
+    assert (alarm.kind, alarm.edge) == ("ids-differ", "parse")
+    assert f"{ids.sent_rows} sent, {ids.received_rows} arrived" in alarm.message
+
+
+def test_no_tuples_have_no_ids_and_raise_no_alarm():
+    assert kinds(replace(CLEAN, ids={"parse": TupleIds(0, None, 0, None)})) == []
+
+
+def test_a_table_that_could_not_be_read_is_an_alarm():
+    (alarm,) = audit(replace(CLEAN, route_version=None), FIRST)
+    assert (alarm.kind, alarm.batch, alarm.edge) == ("routes-unreadable", 7, None)
+    assert "no row was lost" in alarm.message
+
+
+def test_a_batch_without_rows_or_without_routes_needs_no_table():
+    empty = replace(CLEAN, route_version=None, input_rows=0)
+    assert kinds(empty) == []
+    assert kinds(replace(CLEAN, route_version=None), routed=False) == []
+
+
+def test_a_retried_batch_proves_nothing_by_its_counts():
+    doubled = with_edge("parse", EdgeFlow(450, 300))
+    assert kinds(doubled) == [("rows-differ", "parse"), ("source-differs", "parse")]
+    assert kinds(replace(doubled, retried=True)) == []
+
+
+def test_a_batch_that_spark_could_not_be_asked_about_proves_nothing():
+    assert kinds(replace(CLEAN, edges=None)) == []
+
+
+def test_every_mismatch_of_a_batch_is_reported():
+    report = replace(
+        CLEAN,
+        route_version=None,
+        edges={"parse": EdgeFlow(299, 298), "count": EdgeFlow(5, 6)},
+        ids={"parse": TupleIds(299, 1, 298, 2)},
+    )
+    found = kinds(report)
+    assert len(found) == 5
+    assert set(found) == {
+        ("ids-differ", "parse"),
+        ("routes-unreadable", None),
+        ("rows-differ", "parse"),
+        ("rows-differ", "count"),
+        ("source-differs", "parse"),
+    }

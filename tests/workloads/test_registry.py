@@ -1,0 +1,51 @@
+import pytest
+
+from foretide.errors import WorkloadError
+from foretide.workloads.keyed import Keyed
+from foretide.workloads.plates import Plates
+from foretide.workloads.registry import GENERATORS, generator_from_json, generator_to_json
+from foretide.workloads.requests import RequestLines
+
+
+@pytest.mark.parametrize("kind", GENERATORS.values())
+def test_json_loses_nothing(kind):
+    generator = kind(seed=2**64 - 1)
+    assert generator_from_json(generator_to_json(generator)) == generator
+
+
+@pytest.mark.parametrize(
+    "generator",
+    [Keyed(seed=1, keys=3, hot_share=0.1), RequestLines(seed=0, zipf=0.7), Plates(seed=1, limit=50)],
+)
+def test_json_keeps_every_parameter(generator):
+    assert generator_from_json(generator_to_json(generator)) == generator
+
+
+def test_names_are_those_users_write():
+    assert list(GENERATORS) == ["requests", "tweets", "plates", "events", "keyed"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is not JSON"),
+        (None, "is not JSON"),
+        ("[]", "no object"),
+        ("{}", "no generator None; give one of requests, tweets, plates, events, keyed"),
+        ('{"generator": "trades", "seed": 1}', "no generator 'trades'"),
+        ('{"generator": ["keyed"], "seed": 1}', "no generator"),
+        ('{"generator": "keyed"}', "lacks its seed"),
+        ('{"generator": "keyed", "seed": 1, "hue": 2}', "no parameter hue; it has seed, keys, zipf"),
+        ('{"generator": "keyed", "seed": 1, "schema": 2}', "no parameter schema"),
+        ('{"generator": "keyed", "seed": 1, "keys": "9"}', "keys is '9'; give a whole number"),
+        ('{"generator": "keyed", "seed": 1, "zipf": NaN}', "zipf is nan; give a number"),
+    ],
+)
+def test_bad_descriptions_are_refused(text, message):
+    with pytest.raises(WorkloadError, match=message):
+        generator_from_json(text)
+
+
+def test_a_strange_generator_has_no_name():
+    with pytest.raises(WorkloadError, match="object is no generator with a name"):
+        generator_to_json(object())
