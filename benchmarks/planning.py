@@ -5,7 +5,6 @@ python -m benchmarks.planning [--plots FOLDER]
 
 from __future__ import annotations
 
-import argparse
 import time
 import timeit
 from functools import partial
@@ -79,27 +78,20 @@ def growth() -> dict[str, list[dict[str, float]]]:
     }
 
 
-def run() -> dict[str, Any]:
-    """Everything that is measured, as plain values."""
-    return {"table_two": table_two(), "million": both(loaded(20, MILLION), MILLION), "growth": growth()}
+def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - it is quick as it is
+    """Everything that is measured; how the cost grows is drawn too."""
+    grown = growth()
+    million = {"K_max": MILLION, "operators": 20, **both(loaded(20, MILLION), MILLION)}
+    return {
+        "three operators, milliseconds of CPU a plan, beside drs Table II": table_two(),
+        "a million processors, seconds a plan": [million],
+        "growth with K_max, 20 operators, seconds a plan": grown["k_max"],
+        "growth with operators, K_max 100,000, seconds a plan": grown["operators"],
+        "plot": str(plot(grown, folder)),
+    }
 
 
-def show(results: Mapping[str, Any]) -> None:
-    print("Three operators, milliseconds a plan (paper: drs Table II, scaling)")
-    print(f"{'K_max':>8} {'paper':>9} {'Alg. 1':>9} {'Alg. 2':>9}")
-    for row in results["table_two"]:
-        times = row["paper_ms"], row["algorithm_1_ms"], row["algorithm_2_ms"]
-        print(f"{row['k_max']:>8} " + " ".join(f"{ms:>9.3f}" for ms in times))
-    million = results["million"]
-    print(f"\nK_max = {MILLION:,} over 20 operators, 75 % busy:")
-    print(f"  Algorithm 1 {million['algorithm_1_s']:.3f} s, Algorithm 2 {million['algorithm_2_s']:.3f} s")
-    for key, title in (("k_max", "K_max over 20 operators"), ("operators", "operators with K_max = 100,000")):
-        print(f"\nGrowth with {title}, seconds a plan")
-        for row in results["growth"][key]:
-            print(f"{row[key]:>10,} {row['algorithm_1_s']:>10.5f} {row['algorithm_2_s']:>10.5f}")
-
-
-def plot(results: Mapping[str, Any], folder: Path) -> Path:
+def plot(grown: Mapping[str, list[dict[str, float]]], folder: Path) -> Path:
     """Draw how the cost grows, both axes logarithmic."""
     from matplotlib.figure import Figure  # noqa: PLC0415 an optional extra
 
@@ -109,7 +101,7 @@ def plot(results: Mapping[str, Any], folder: Path) -> Path:
         (left, "k_max", "K_max, 20 operators"),
         (right, "operators", "operators, K_max 100,000"),
     ):
-        rows = results["growth"][key]
+        rows = grown[key]
         for name, style in (("algorithm_1_s", "o-"), ("algorithm_2_s", "s--")):
             title = name.removesuffix("_s").replace("_", " ")
             axes.loglog([row[key] for row in rows], [row[name] for row in rows], style, label=title)
@@ -121,17 +113,3 @@ def plot(results: Mapping[str, Any], folder: Path) -> Path:
     path = folder / "planning-growth.svg"
     figure.savefig(path)
     return path
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="How long planning takes.")
-    parser.add_argument("--plots", type=Path, help="folder for the plot of how the cost grows")
-    folder = parser.parse_args().plots
-    results = run()
-    show(results)
-    if folder is not None:
-        print(f"\nplot: {plot(results, folder)}")
-
-
-if __name__ == "__main__":
-    main()

@@ -7,6 +7,7 @@ ForetideError
  |- ControlFolderError       no control folder, or one that cannot be used
  |- PipelineNotFoundError    no running pipeline, or too many to choose from
  |- BatchTimeoutError        a batch that hung in every one of its tries
+ |- RestartFailedError       a query that could not be started again after a hung batch
  |- FeedbackGrowthError      a feedback loop that returns more than it takes in
  |- PlanningError            a question about load and capacity that has no answer; carries the figures
  |   |- ModelError               a network or model file that makes no sense; lists all its problems
@@ -91,6 +92,18 @@ class BatchTimeoutError(ForetideError):
         )
 
 
+class RestartFailedError(ForetideError):
+    """A hung batch was cancelled, and the query could not be started again."""
+
+    def __init__(self, pipeline: str, reason: str) -> None:
+        self.pipeline = pipeline
+        self.reason = reason
+        super().__init__(
+            f"'{pipeline}' was stopped because a batch hung, and did not start again: {reason}. What was committed "
+            "stays; start it again from the same checkpoint."
+        )
+
+
 class FeedbackGrowthError(ForetideError):
     """A feedback loop returned at least as many tuples as entered it, batch after batch."""
 
@@ -124,9 +137,7 @@ class IdleNetworkError(PlanningError):
     """Nothing enters the network, so an average over its tuples does not exist."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "no tuples enter the network (the external arrival rates add up to 0): nothing to plan for"
-        )
+        super().__init__("no tuples enter the network (the external arrival rates add up to 0): nothing to plan for")
 
 
 class UnstableNetworkError(PlanningError):
@@ -181,9 +192,7 @@ class BudgetTooSmallError(PlanningError):
     def __init__(self, budget: int, needed: int) -> None:
         self.budget = budget
         self.needed = needed
-        super().__init__(
-            f"{budget} processors cannot keep up with what arrives; the least that would do is {needed}"
-        )
+        super().__init__(f"{budget} processors cannot keep up with what arrives; the least that would do is {needed}")
 
 
 class LatencyOutOfReachError(PlanningError):
@@ -192,9 +201,7 @@ class LatencyOutOfReachError(PlanningError):
     def __init__(self, target: float, best: float) -> None:
         self.target = target
         self.best = best
-        super().__init__(
-            f"no allocation gets below {best:.6g} s, so a target of {target:.6g} s is out of reach"
-        )
+        super().__init__(f"no allocation gets below {best:.6g} s, so a target of {target:.6g} s is out of reach")
 
 
 class EnvironmentNotReadyError(ForetideError):

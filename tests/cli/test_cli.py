@@ -36,10 +36,13 @@ def test_the_applications_are_listed():
 
 def test_a_topology_is_drawn_for_a_terminal_and_as_mermaid():
     drawn = say("topology", "show", "url-count")
-    assert all(part in drawn for part in ("(requests)", "extract x3", "dynamic(row)", "global", "sink: malformed"))
+    assert all(
+        part in drawn for part in ("(requests)", "extract x3", "dynamic(row)", "global", "sink: extract.malformed")
+    )
     mermaid = say("topology", "show", "url-count", "--mermaid")
     assert mermaid.startswith("flowchart LR")
-    assert 'extract -->|"urls: dynamic"| partial' in mermaid
+    assert 'c_extract -->|"urls: dynamic"| c_partial' in mermaid
+    assert 'c_merge -->|"merge"| sink' in mermaid
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,10 @@ def test_a_topology_is_drawn_for_a_terminal_and_as_mermaid():
         (("route", "show"), "no pipeline runs on this machine"),
         (("route", "set", "work", "1:2", "--app", "nope"), "no pipeline runs on this machine"),
         (("run", "nope"), "choose one of url-count"),
+        (("run", "url-count", "--ratio", "1:2"), "2 weights for a pool of 3"),
+        (("run", "url-count", "--output", "."), "is not empty"),
+        (("route", "show", "--control", "nowhere"), "is no control folder"),
+        (("admission", "set", "numbers", "5", "--control", "nowhere"), "is no control folder"),
     ],
 )
 def test_errors_are_one_clear_sentence(arguments, said):
@@ -82,11 +89,12 @@ def test_routes_of_a_running_pipeline_are_shown_and_set_from_another_terminal(st
     wait_for(lambda: pipeline.reports[-1].input_rows == 2000, pipeline)
 
 
-def test_run_ends_with_a_proof_and_a_picture(tmp_path):
+@pytest.mark.spark
+def test_run_on_real_executors_ends_with_a_proof_and_a_picture(tmp_path):
     picture = tmp_path / "run.png"
     heard = in_another_terminal(
         "run", "continuous-queries", "--seconds", "4", "--rate", "2000", "--json",
-        "--output", str(tmp_path / "run"), "--picture", str(picture),
+        "--master", "local-cluster[2,1,700]", "--output", str(tmp_path / "run"), "--picture", str(picture),
     )  # fmt: skip
     summary = json.loads(heard[heard.index("{") : heard.rindex("}") + 1])
     assert summary["rows_handed_out"] == summary["rows_taken"] == 8000

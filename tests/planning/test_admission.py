@@ -88,9 +88,7 @@ class TestStormsStateMachine:
 def test_sources_are_tuned_each_by_itself():
     tuner = ProgressTuner()
     first, _ = step_sources(tuner, {}, {"a": Observation(10.0), "b": Observation(10.0)}, first_limit=100)
-    states, verdicts = step_sources(
-        tuner, first, {"a": Observation(20.0), "c": Observation(1.0)}, first_limit=8
-    )
+    states, verdicts = step_sources(tuner, first, {"a": Observation(20.0), "c": Observation(1.0)}, first_limit=8)
     assert {source: verdict.limit for source, verdict in verdicts.items()} == {"a": 157, "c": 10}
     assert states["b"] == first["b"] == ProgressState(125, INCREASE, 10.0, before_increase=100)
 

@@ -28,9 +28,7 @@ def shortest(network: Network, costs: BatchCosts) -> float:
 
 
 @settings(deadline=None)
-@given(
-    st.integers(1, 8), st.floats(0.01, 0.95), st.floats(0.0, 0.1), st.floats(0.01, 1.0), st.floats(0.0, 2.0)
-)
+@given(st.integers(1, 8), st.floats(0.01, 0.95), st.floats(0.0, 0.1), st.floats(0.01, 1.0), st.floats(0.0, 2.0))
 def test_no_other_replicas_make_shorter_batches(cores, share, task_cost, fixed_cost, trigger):
     costs = BatchCosts(cores, fixed_cost, task_cost, trigger=trigger)
     network = chain(rate=share * cores / (1 / 500 + 2 / 2000))

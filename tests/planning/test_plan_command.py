@@ -81,9 +81,7 @@ def test_json_is_the_whole_answer(run):
 
 
 def test_infinite_becomes_null(run):
-    answer = json.loads(
-        run("--budget", "22", "--json", text=MODEL.replace("processors = 8", "processors = 1")).stdout
-    )
+    answer = json.loads(run("--budget", "22", "--json", text=MODEL.replace("processors = 8", "processors = 1")).stdout)
     assert answer["now"] is None
 
 

@@ -45,8 +45,7 @@ def networks(draw: st.DrawFn, most: int = 4, load: float = 6.0) -> Network:
         raise
     loads = {name: draw(st.floats(0.05, load).filter(away_from_whole)) for name in names}
     operators = (
-        Operator(name, (bare.arrival_rates[name] or 1.0) / loads[name], draw(scv), draw(scv))
-        for name in names
+        Operator(name, (bare.arrival_rates[name] or 1.0) / loads[name], draw(scv), draw(scv)) for name in names
     )
     return Network(tuple(operators), flows, external)
 
@@ -67,9 +66,7 @@ def total_sojourn(network: Network, counts: tuple[int, ...]) -> float:
     for operator, arrival, k in zip(network.operators, network.arrival_array.tolist(), counts, strict=True):
         factor = (operator.arrival_scv + operator.service_scv) / 2
         waiting = wait(arrival, operator.service_rate, k)
-        total += arrival * (
-            1 / operator.service_rate + (math.inf if math.isinf(waiting) else factor * waiting)
-        )
+        total += arrival * (1 / operator.service_rate + (math.inf if math.isinf(waiting) else factor * waiting))
     return total / network.external_rate
 
 
@@ -115,9 +112,7 @@ def test_no_allocation_beats_algorithm_1(network, extra):
 @settings(max_examples=200, deadline=None)
 @given(networks(), st.integers(1, 6), st.floats(0.0, 1.0))
 def test_no_fewer_processors_meet_the_bound_of_algorithm_2(network, extra, between):
-    best = {
-        n: min(total_sojourn(network, every) for every in allocations(network, n)) for n in (extra - 1, extra)
-    }
+    best = {n: min(total_sojourn(network, every) for every in allocations(network, n)) for n in (extra - 1, extra)}
     latency = best[extra] + between * (best[extra - 1] - best[extra])
     chosen = min_processors(network, latency * (1 + SAME))
     assert total_sojourn(network, counts(chosen)) <= latency * (1 + 3 * SAME)
@@ -167,9 +162,7 @@ def test_long_curves_are_extended_where_needed():
 
 
 def test_a_million_processors():
-    network = Network(
-        tuple(Operator(f"o{i}", 1.0 + i) for i in range(20)), (), {f"o{i}": 45_000.0 for i in range(20)}
-    )
+    network = Network(tuple(Operator(f"o{i}", 1.0 + i) for i in range(20)), (), {f"o{i}": 45_000.0 for i in range(20)})
     chosen = assign_processors(network, 1_000_000)
     assert chosen.total + chosen.spare == 1_000_000
     again = min_processors(network, chosen.expected_total_sojourn * (1 + 1e-6))

@@ -67,9 +67,7 @@ def test_a_release_that_does_not_pay_is_not_proposed():
 
 def test_a_model_that_sees_too_little_is_corrected_by_the_measurement():
     goals = Goals(t_max=1.5, t_min=0.1)
-    fair = propose(
-        chain(5.0), {"a": 3, "b": 3}, goals, measured=expected_total_sojourn(chain(5.0), {"a": 3, "b": 3})
-    )
+    fair = propose(chain(5.0), {"a": 3, "b": 3}, goals, measured=expected_total_sojourn(chain(5.0), {"a": 3, "b": 3}))
     slow = propose(chain(5.0), {"a": 4, "b": 4}, goals, measured=1.6)
     assert fair.move is Move.ADD
     # The model says 4:4 takes 1.21 s; measured are 1.6, so it must promise 1.13 or less.
@@ -96,9 +94,7 @@ def test_a_pause_delays_what_is_in_flight_and_what_piles_up():
 
 
 @settings(deadline=None)
-@given(
-    st.floats(0.5, 9.0), st.integers(1, 12), st.integers(1, 12), st.floats(0.0, 100.0), st.floats(0.1, 5.0)
-)
+@given(st.floats(0.5, 9.0), st.integers(1, 12), st.integers(1, 12), st.floats(0.0, 100.0), st.floats(0.1, 5.0))
 def test_every_move_pays_and_no_move_makes_the_model_worse(rate, a, b, pause, measured):
     network, current = chain(rate), {"a": a, "b": b}
     goals = Goals(t_max=2.0, t_min=1.2, pause=pause)

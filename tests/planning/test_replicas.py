@@ -60,9 +60,7 @@ def test_events_are_conserved_on_a_diamond(shares, entering, queues):
 
 @given(st.floats(0.0, 1e6), st.floats(1e-6, 1.0), st.floats(0.0, 1e6), st.integers(1, 64), st.integers(1, 64))
 def test_rounded_up_then_clamped(events, execution_time, queued, pool, active):
-    [plan] = plan_replicas(
-        [Bolt("b", execution_time, 1.0, queued, pool, active)], [], {"b": events}, 30.0
-    ).values()
+    [plan] = plan_replicas([Bolt("b", execution_time, 1.0, queued, pool, active)], [], {"b": events}, 30.0).values()
     assert 1 <= plan.replicas <= pool
     assert plan.replicas >= min(plan.exact * (1 - 1e-6), pool)
     assert plan.replicas - 1 < max(plan.exact, 1)

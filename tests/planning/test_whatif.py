@@ -22,9 +22,7 @@ LOGOS = Network(OPERATORS, FLOWS, {"extract": 13.0})
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.tuples(st.floats(0.3, 4.7), st.floats(0.0, 4.0)), min_size=2, max_size=4), st.integers(1, 7)
-)
+@given(st.lists(st.tuples(st.floats(0.3, 4.7), st.floats(0.0, 4.0)), min_size=2, max_size=4), st.integers(1, 7))
 def test_the_next_best_are_the_next_best(operators, extra):
     made = tuple(Operator(f"o{i}", 3.0 / load, scv) for i, (load, scv) in enumerate(operators))
     network = Network(made, (), {operator.name: 3.0 for operator in made})
@@ -40,9 +38,7 @@ def test_the_next_best_are_the_next_best(operators, extra):
     expected = sorted(every)[1:5]
     assert [a.expected_total_sojourn for a in alternatives] == pytest.approx(expected, rel=1e-9)
     for a in alternatives:
-        assert expected_total_sojourn(network, a.processors) == pytest.approx(
-            a.expected_total_sojourn, rel=1e-9
-        )
+        assert expected_total_sojourn(network, a.processors) == pytest.approx(a.expected_total_sojourn, rel=1e-9)
         assert sum(a.processors.values()) == best.total
 
 
@@ -57,9 +53,7 @@ def test_a_budget_answer_adds_up():
     more = {**answer.allocation.processors, "match": 12}
     saved = answer.allocation.expected_total_sojourn - expected_total_sojourn(LOGOS, more)
     assert answer.operators[1].next_gain == pytest.approx(saved)
-    assert answer.now == pytest.approx(
-        expected_total_sojourn(LOGOS, {"extract": 8, "match": 12, "aggregate": 2})
-    )
+    assert answer.now == pytest.approx(expected_total_sojourn(LOGOS, {"extract": 8, "match": 12, "aggregate": 2}))
 
 
 def test_the_words_say_it():

@@ -75,9 +75,7 @@ def test_fits_keep_mean_and_variation(scv):
     answer = expected_completion_time(network, one_each(network, 9))
     assert 1.0 < answer.expected < 2.0
     flows = (Flow("a", "b", 1.0), Flow("a", "c", 1e-9))
-    nearly_chain = Network(
-        (Operator("a", 2.0, scv), Operator("b", 0.5, scv), Operator("c", 1.0)), flows, {"a": 0.1}
-    )
+    nearly_chain = Network((Operator("a", 2.0, scv), Operator("b", 0.5, scv), Operator("c", 1.0)), flows, {"a": 0.1})
     answer = expected_completion_time(nearly_chain, one_each(nearly_chain))
     assert answer.expected == pytest.approx(answer.at_most, rel=1e-5)
 

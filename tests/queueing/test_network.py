@@ -31,9 +31,7 @@ def test_gains_far_from_one_and_several_sources():
 def test_a_long_chain_of_large_gains_is_no_loop():
     names = "abcdefghijklmnopqrst"
     flows = tuple(Flow(s, t, 50.0) for s, t in pairwise(names))
-    assert Network(operators(names), flows, {"a": 1e-30}).arrival_rates["t"] == pytest.approx(
-        1e-30 * 50.0**19
-    )
+    assert Network(operators(names), flows, {"a": 1e-30}).arrival_rates["t"] == pytest.approx(1e-30 * 50.0**19)
 
 
 def test_an_idle_network_is_legal():

@@ -17,9 +17,7 @@ def regular(rate, service, name="count"):
 
 
 def run(network, workers, duration, costs, seed=1, **options):
-    return simulate(
-        Scenario(network, workers, duration, batching=costs, **options), np.random.default_rng(seed)
-    )
+    return simulate(Scenario(network, workers, duration, batching=costs, **options), np.random.default_rng(seed))
 
 
 ONE_TASK = {"count": (Route((1.0, 0.0)),)}
@@ -27,9 +25,7 @@ ONE_TASK = {"count": (Route((1.0, 0.0)),)}
 
 def test_three_batches_counted_by_hand():
     """Rows at 0.1, 0.2 .. 1.0; 0.1 s of work each, on one task; 0.55 s a batch, 0.05 s a task."""
-    result = run(
-        regular(10.0, 10.0), {"count": 2}, 1.05, BatchCosts(2, 0.55, 0.05), routes=ONE_TASK, batches=2
-    )
+    result = run(regular(10.0, 10.0), {"count": 2}, 1.05, BatchCosts(2, 0.55, 0.05), routes=ONE_TASK, batches=2)
     assert result.batches.count == 3
     assert (result.trees, result.completed) == (10, 10)
     commits = [0.85] + [0.85 + 0.65 + 0.7] * 7 + [2.2 + 0.65 + 0.2] * 2
@@ -69,9 +65,7 @@ def test_steady_batch_length():
     assert result.batches.length.value == pytest.approx(0.5 / (1 - 5 / 8), rel=0.02)
     assert result.operator("count").utilization.value == pytest.approx(5 / 8, rel=0.02)
     length = result.batches.length.value
-    assert result.completion_time.value == pytest.approx(1.5 * length, rel=0.02), (
-        "half a batch, then a whole one"
-    )
+    assert result.completion_time.value == pytest.approx(1.5 * length, rel=0.02), "half a batch, then a whole one"
 
 
 @pytest.mark.parametrize(("active", "pool"), [(2, 4), (4, 12), (8, 16)])
@@ -97,9 +91,7 @@ def test_the_slowest_task_decides():
 
 def test_more_tasks_than_cores_run_in_turns():
     result = run(regular(1000.0, 1000.0), {"count": 6}, 120.0, BatchCosts(4, 0.5), warmup=20.0)
-    assert result.batches.length.value == pytest.approx(0.5 / (1 - 2 / 6), rel=0.05), (
-        "two rounds of a sixth each"
-    )
+    assert result.batches.length.value == pytest.approx(0.5 / (1 - 2 / 6), rel=0.05), "two rounds of a sixth each"
 
 
 def test_a_slow_core_stretches_every_stage_it_takes_part_in():
@@ -161,9 +153,7 @@ def test_what_flows_back_is_read_by_the_next_batch():
     assert rank.throughput.covers(200.0)
     length = result.batches.length.value
     assert length == pytest.approx(0.5 / (1 - 0.2), rel=0.05)
-    assert result.completion_time.value == pytest.approx((0.5 + 2) * length, rel=0.05), (
-        "two batches on average"
-    )
+    assert result.completion_time.value == pytest.approx((0.5 + 2) * length, rel=0.05), "two batches on average"
 
 
 def test_an_overloaded_driver_still_processes_all():

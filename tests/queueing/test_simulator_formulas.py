@@ -143,9 +143,7 @@ def test_fork_completes_with_its_slowest_branch_and_sums_both():
 
 @pytest.mark.parametrize("gain", [0.1, 2.5, 50.0])
 def test_gains_change_the_flow_and_lose_nothing(gain):
-    network = Network(
-        (Operator("a", 100.0), Operator("b", 100.0 * gain)), (Flow("a", "b", gain),), {"a": 40.0}
-    )
+    network = Network((Operator("a", 100.0), Operator("b", 100.0 * gain)), (Flow("a", "b", gain),), {"a": 40.0})
     result = run(network, {"a": 1, "b": 2}, tuples=int(100_000 / max(gain, 1)))
     first, second = result.operators
     assert second.throughput.covers(40.0 * gain)
@@ -156,9 +154,7 @@ def test_gains_change_the_flow_and_lose_nothing(gain):
 
 def test_batches_of_fifty_wait_as_m_x_m_1_says():
     """A gain of 50 behind a very fast operator is a Poisson stream of batches of exactly 50."""
-    network = Network(
-        (Operator("a", 1e6, service_scv=0.0), Operator("b", 100.0)), (Flow("a", "b", 50.0),), {"a": 1.4}
-    )
+    network = Network((Operator("a", 1e6, service_scv=0.0), Operator("b", 100.0)), (Flow("a", "b", 50.0),), {"a": 1.4})
     result = run(network, {"a": 1, "b": 1}, tuples=8_000)
     # A tuple waits for the work ahead of its batch, then for those before it in the batch (24.5 on average).
     work_ahead = 1.4 * (50 * 51 / 100.0**2) / (2 * (1 - 0.7))

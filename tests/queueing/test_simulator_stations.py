@@ -36,8 +36,7 @@ class Reference:
                 running[worker] = (tuple_, works[tuple_])
             later = [t for t in changes if t > now]
             finishes = [
-                now + left / self.speed(w, now) if self.speed(w, now) else math.inf
-                for w, (_, left) in running.items()
+                now + left / self.speed(w, now) if self.speed(w, now) else math.inf for w, (_, left) in running.items()
             ]
             then = min([*later[:1], *finishes])
             for worker, (tuple_, left) in list(running.items()):
@@ -90,8 +89,7 @@ def disturbances(rng, workers):
         return start, start + float(rng.uniform(0.5, 15))
 
     slowdowns = [
-        Slowdown(int(rng.integers(workers)), *interval(), float(rng.choice([0.0, 0.3, 2.0])))
-        for _ in range(3)
+        Slowdown(int(rng.integers(workers)), *interval(), float(rng.choice([0.0, 0.3, 2.0]))) for _ in range(3)
     ]
     outages = [Outage(worker, *interval()) for worker in range(workers) if rng.random() < 0.7]
     return slowdowns, outages

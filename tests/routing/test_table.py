@@ -192,3 +192,13 @@ def test_a_ratio_is_read_from_text():
 def test_a_text_that_is_no_ratio_is_refused(text):
     with pytest.raises(RouteError, match=r"'parse'.*is no ratio"):
         parse_ratio("parse", text)
+
+
+def test_restoring_brings_back_only_what_is_lacking_under_a_newer_version():
+    good = RouteTable().declare("one", pool=2).declare("two", pool=3)
+    changed = RouteTable().declare("one", pool=2).split("one", [1, 0])
+    restored = changed.restore(good)
+    assert restored.edges["one"] == changed.edges["one"]
+    assert restored.edges["two"] == good.edges["two"]
+    assert restored.version == 3
+    assert restored.restore(good) is restored

@@ -14,6 +14,7 @@ import pytest
 
 from helpers import environment, wait_for
 
+pytestmark = pytest.mark.spark
 APPS = Path(__file__).with_name("crash_apps.py")
 ROWS, A_BATCH, HOPS = 600, 100, 3
 

@@ -7,7 +7,7 @@ import sys
 import typer
 from rich.console import Console
 
-from foretide.cli import admission, apps, route, run, topology
+from foretide.cli import admission, apps, plan, route, run, simulate, topology
 from foretide.errors import ForetideError
 
 
@@ -18,7 +18,7 @@ class _Friendly(typer.Typer):
         try:
             return super().__call__(*args, **kwargs)
         except ForetideError as error:
-            Console(stderr=True, highlight=False).print(f"[red]foretide:[/] {error}", soft_wrap=True, markup=True)
+            Console(stderr=True).print(f"foretide: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
             sys.exit(1)
 
 
@@ -27,6 +27,8 @@ app = _Friendly(
 )
 app.command("run")(run.run)
 app.command("apps")(apps.apps)
+app.command("plan")(plan.plan)
+app.command("simulate")(simulate.simulate)
 app.add_typer(topology.app, name="topology")
 app.add_typer(route.app, name="route")
 app.add_typer(admission.app, name="admission")

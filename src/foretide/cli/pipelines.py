@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from foretide.errors import ControlFolderError
 from foretide.folder.control_folder import ControlFolder
 from foretide.runtime.registry import find_running
 
@@ -15,5 +16,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
 def find_folder(app: str | None, control: str | None) -> ControlFolder:
-    """The control folder given, or that of the running pipeline."""
-    return ControlFolder(control or find_running(app).control)
+    """The control folder given, or that of the running pipeline; an error when no pipeline was ever there."""
+    folder = ControlFolder(control or find_running(app).control)
+    if not folder.routes().edges and not folder.status():
+        raise ControlFolderError(f"'{folder.location}' is no control folder: no pipeline has published routes there")
+    return folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import math
 from dataclasses import asdict
-from pathlib import Path  # noqa: TC003 Typer reads the annotations
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,12 +19,8 @@ from foretide.queueing.model_file import model_from_json, model_from_toml
 
 
 def plan(
-    file: Annotated[
-        Path, typer.Argument(help="A model: TOML, or the same as JSON.", exists=True, dir_okay=False)
-    ],
-    budget: Annotated[
-        int | None, typer.Option(help="Processors to hand out (cores for micro-batches).")
-    ] = None,
+    file: Annotated[Path, typer.Argument(help="A model: TOML, or the same as JSON.", exists=True, dir_okay=False)],
+    budget: Annotated[int | None, typer.Option(help="Processors to hand out (cores for micro-batches).")] = None,
     latency: Annotated[float | None, typer.Option(help="Seconds to stay below with the fewest.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")] = False,
 ) -> None:
@@ -94,9 +90,7 @@ def _alternatives(answer: WhatIf) -> Table:
     best = answer.allocation.expected_total_sojourn
     rows = [(names, best), *((a.processors, a.expected_total_sojourn) for a in answer.alternatives)]
     for processors, sojourn in rows:
-        table.add_row(
-            *(str(processors[name]) for name in names), f"{duration(sojourn)} (+{sojourn / best - 1:.2%})"
-        )
+        table.add_row(*(str(processors[name]) for name in names), f"{duration(sojourn)} (+{sojourn / best - 1:.2%})")
     return table
 
 

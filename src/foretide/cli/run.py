@@ -16,10 +16,13 @@ from foretide.apps.app import App, Load
 from foretide.apps.catalogue import find_app
 from foretide.cli.pipelines import JsonOption
 from foretide.cli.view import RunView, Sample, open_view, sample_of
+from foretide.errors import ControlFolderError
+from foretide.routing.table import RouteTable, parse_ratio
 from foretide.runtime.pipeline import Pipeline, RunSettings, submit
 from foretide.runtime.replayed import Verdict, is_over, replay_of, verify
 from foretide.spark.replay import ReplayPlan
 from foretide.spark.session import session
+from foretide.topology.graph import Bolt, Topology
 from foretide.topology.sink import Parquet
 
 _GRACE = 120.0
@@ -33,7 +36,7 @@ def run(
     ratio: Annotated[str, typer.Option(help="Split midway: a ratio, or `none`.")] = "",
     output: Annotated[Path | None, typer.Option(help="Folder for output and checkpoint; else a temporary one.")] = None,
     master: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
-    picture: Annotated[Path | None, typer.Option(help="Draw the run (PNG or SVG; needs foretide[plot]).")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the run (PNG or SVG; needs the extra 'plot').")] = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -41,18 +44,19 @@ def run(
     logging.getLogger("foretide").addHandler(logging.NullHandler())
     app = find_app(name)
     load = Load(seconds, rate, seed)
+    topology = app.build(load)
+    split = _checked(ratio or app.ratio, topology, app.edge)
+    folder = _fresh(output, name)
     console = Console(stderr=as_json)
     console.print(f"Starting Spark on {master} ...", highlight=False)
     spark = session(master, f"foretide-{name}", {"spark.sql.shuffle.partitions": "2"})
     spark.sparkContext.setLogLevel("FATAL")  # what goes wrong is said by Foretide
-    folder = output or Path(tempfile.mkdtemp(prefix=f"foretide-{name}-"))
     console.print("Warming up ...", highlight=False)
     _warm_up(spark, app)
-    topology = app.build(load)
     plan = replay_of(topology)
-    view = open_view(console, app, plan, ratio or app.ratio)
+    view = open_view(console, app, plan, split)
     pipeline = submit(spark, topology, Parquet(str(folder / "output")), str(folder / "checkpoint"), RunSettings())
-    samples = _watch(pipeline, app, plan, view, None if ratio == "none" else ratio or app.ratio)
+    samples = _watch(pipeline, app, plan, view, split)
     pipeline.stop()
     pipeline.raise_failure()
     verdict = verify(pipeline, plan, app.result, lambda rows: app.truth(rows, load))
@@ -62,6 +66,25 @@ def run(
     spark.stop()
     if not verdict.exact:
         raise typer.Exit(1)
+
+
+def _checked(ratio: str, topology: Topology, edge: str) -> str | None:
+    """The ratio, refused now if it does not fit rather than midway; None for no split at all."""
+    if ratio == "none":
+        return None
+    bolt = topology.component(edge)
+    assert isinstance(bolt, Bolt)  # noqa: S101 - an application names an edge of its own
+    RouteTable().declare(edge, bolt.pool_size).split(edge, parse_ratio(edge, ratio))
+    return ratio
+
+
+def _fresh(output: Path | None, name: str) -> Path:
+    """A folder without an earlier run in it, since the proof at the end speaks of the whole output."""
+    if output is None:
+        return Path(tempfile.mkdtemp(prefix=f"foretide-{name}-"))
+    if output.is_dir() and any(output.iterdir()):
+        raise ControlFolderError(f"'{output}' is not empty; give a new folder for output and checkpoint")
+    return output
 
 
 def _warm_up(spark: Any, app: App) -> None:

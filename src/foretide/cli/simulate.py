@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from json import dumps
-from pathlib import Path  # noqa: TC003 Typer reads the annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -34,9 +34,7 @@ def simulate(
     ],
     plot: Annotated[Path | None, typer.Option(help="Save a plot there, as .png or .svg.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    seed: Annotated[
-        int | None, typer.Option(help="Of the random numbers, in place of the file's.", min=0)
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the random numbers, in place of the file's.", min=0)] = None,
 ) -> None:
     """Simulate a model: latency, queues and utilization, with confidence intervals."""
     try:
@@ -65,9 +63,7 @@ def _run(scenario: Scenario, seed: int) -> SimulationResult:
     columns = (TextColumn("simulating"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=1.0)
-        return run_scenario(
-            scenario, np.random.default_rng(seed), lambda share: bar.update(task, completed=share)
-        )
+        return run_scenario(scenario, np.random.default_rng(seed), lambda share: bar.update(task, completed=share))
 
 
 def _show(result: SimulationResult, console: Console) -> None:
@@ -83,9 +79,7 @@ def _show(result: SimulationResult, console: Console) -> None:
 
 
 def _operators(result: SimulationResult) -> Table:
-    table = Table(
-        title="Operators", title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)
-    )
+    table = Table(title="Operators", title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for header in ("operator", "workers", "tuples/s", "utilization", "waiting", "sojourn"):
         table.add_column(header, justify="left" if header == "operator" else "right")
     for each in result.operators:
@@ -95,9 +89,7 @@ def _operators(result: SimulationResult) -> Table:
 
 
 def _latencies(result: SimulationResult) -> Table:
-    table = Table(
-        title="Tuple trees", title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)
-    )
+    table = Table(title="Tuple trees", title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("from arrival until fully processed")
     table.add_column("time", justify="right")
     table.add_row("mean", _time(result.completion_time))

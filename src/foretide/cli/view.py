@@ -85,7 +85,7 @@ class RunView(Protocol):
         """Show how it ended."""
 
 
-def open_view(console: Console, app: App, plan: ReplayPlan, ratio: str) -> RunView:
+def open_view(console: Console, app: App, plan: ReplayPlan, ratio: str | None) -> RunView:
     """A live page on a terminal, lines elsewhere."""
     kind = LivePage if console.is_terminal and not console.is_dumb_terminal else PlainLines
     return kind(console, app, plan, ratio)
@@ -94,7 +94,7 @@ def open_view(console: Console, app: App, plan: ReplayPlan, ratio: str) -> RunVi
 class PlainLines:
     """A line for every few batches, for logs and pipes."""
 
-    def __init__(self, console: Console, app: App, plan: ReplayPlan, ratio: str) -> None:
+    def __init__(self, console: Console, app: App, plan: ReplayPlan, ratio: str | None) -> None:
         self._console, self._app, self._plan, self._ratio = console, app, plan, ratio
         self._shown = 0.0
 
@@ -102,7 +102,7 @@ class PlainLines:
         curve = self._plan.source.curve
         self._print(
             f"{self._app.name}: {self._app.summary}. {self._plan.total_rows:,} rows in {curve.duration:g} s along a "
-            f"real load curve; edge '{self._app.edge}' goes to {self._ratio} midway."
+            f"real load curve; edge '{self._app.edge}' {f'goes to {self._ratio} midway' if self._ratio else 'stays'}."
         )
         return self
 

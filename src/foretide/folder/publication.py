@@ -120,6 +120,12 @@ def local_path(location: str) -> Path | None:
     return None
 
 
+def absolute(location: str) -> str:
+    """The location as every working directory understands it."""
+    path = local_path(location)
+    return location if path is None else str(path.absolute())
+
+
 def make_folder(location: str) -> None:
     """See that a folder is there, on a disk or in a store."""
     path = local_path(location)

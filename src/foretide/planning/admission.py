@@ -163,23 +163,17 @@ class ProgressTuner:
             return 0
         return 1 if now > last else -1
 
-    def _increase(
-        self, state: ProgressState, seen: Observation, reason: str
-    ) -> tuple[ProgressState, Verdict]:
+    def _increase(self, state: ProgressState, seen: Observation, reason: str) -> tuple[ProgressState, Verdict]:
         limit = min(math.ceil(state.limit * (1 + self.step_size)), self.most)
         after = ProgressState(limit, Action.INCREASE, seen.progress, before_increase=state.limit)
         return after, Verdict(limit, Action.INCREASE, reason)
 
-    def _decrease(
-        self, state: ProgressState, seen: Observation, last: float
-    ) -> tuple[ProgressState, Verdict]:
+    def _decrease(self, state: ProgressState, seen: Observation, last: float) -> tuple[ProgressState, Verdict]:
         share = max(self.step_size, (last - seen.progress) / last)
         limit = max(math.floor(state.limit * (1 - share)), self.least)
         reason = f"progress fell by {1 - seen.progress / last:.0%}: {share:.0%} less"
         return ProgressState(limit, Action.DECREASE, seen.progress), Verdict(limit, Action.DECREASE, reason)
 
-    def _hold(
-        self, state: ProgressState, seen: Observation, limit: int, reason: str
-    ) -> tuple[ProgressState, Verdict]:
+    def _hold(self, state: ProgressState, seen: Observation, limit: int, reason: str) -> tuple[ProgressState, Verdict]:
         after = ProgressState(limit, Action.NO_CHANGE, seen.progress, unchanged=state.unchanged)
         return after, Verdict(limit, Action.NO_CHANGE, reason)

@@ -77,9 +77,7 @@ def fewest_cores(
     return plan_replicas(network, replace(costs, cores=low), pools)
 
 
-def _plan(
-    network: Network, costs: BatchCosts, replicas: Mapping[str, int], pools: Mapping[str, int]
-) -> BatchPlan:
+def _plan(network: Network, costs: BatchCosts, replicas: Mapping[str, int], pools: Mapping[str, int]) -> BatchPlan:
     model = batch_model(network, costs, replicas, pools)
     return BatchPlan(costs.cores, replicas, model, model.steady(network.external_rate))
 

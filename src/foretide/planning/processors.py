@@ -152,9 +152,7 @@ def _by_little(network: Network, waiting: float) -> float:
     return (float(np.add.reduce(network.load_array)) + waiting) / network.external_rate
 
 
-def _allocation(
-    network: Network, queues: Queues, order: GreedyOrder, steps: int, *, spare: int = 0
-) -> Allocation:
+def _allocation(network: Network, queues: Queues, order: GreedyOrder, steps: int, *, spare: int = 0) -> Allocation:
     counts = order.counts(steps)
     processors = (queues.first.astype(np.int64) + counts).tolist()
     sojourn = _by_little(network, order.tuples_waiting(counts))

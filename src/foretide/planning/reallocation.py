@@ -150,9 +150,7 @@ def _wanted(
     return assign_processors(network, held, pools)
 
 
-def _weigh(
-    network: Network, current: Mapping[str, int], wanted: Allocation, goals: Goals, estimate: float
-) -> Proposal:
+def _weigh(network: Network, current: Mapping[str, int], wanted: Allocation, goals: Goals, estimate: float) -> Proposal:
     """Propose the move if its gain exceeds its cost."""
     held = sum(current.values())
     if wanted.total < held:

@@ -159,9 +159,7 @@ def _bolt_problems(bolts: Sequence[Bolt], interval: float) -> Iterator[Problem]:
             yield Problem(f"bolt '{bolt.name}'", f"makes no sense: {bolt}", "Nothing below 0, pools from 1.")
 
 
-def _flow_problems(
-    bolts: Sequence[Bolt], edges: Sequence[Edge], forecast: Mapping[str, float]
-) -> Iterator[Problem]:
+def _flow_problems(bolts: Sequence[Bolt], edges: Sequence[Edge], forecast: Mapping[str, float]) -> Iterator[Problem]:
     names = {bolt.name for bolt in bolts}
     for edge in edges:
         if not {edge.source, edge.target} <= names:

@@ -171,8 +171,7 @@ def _batches(model: Model, costs: BatchCosts, budget: int | None, latency: float
     else:
         plan = fewest_cores(model.network, costs, latency or 0.0, model.pools)
     seconds = {
-        stage.operator: stage.pool * costs.task_cost
-        + plan.steady.rows * stage.work / min(stage.active, plan.cores)
+        stage.operator: stage.pool * costs.task_cost + plan.steady.rows * stage.work / min(stage.active, plan.cores)
         for stage in plan.model.stages
     }
     return BatchWhatIf(

@@ -77,8 +77,7 @@ def _batches(answer: BatchWhatIf) -> Iterator[str]:
     slowest = answer.stage_seconds[answer.bottleneck]
     yield f"The bottleneck is {answer.bottleneck}: {duration(slowest)} of each batch."
     yield (
-        f"Batches settle up to {plan.model.highest_rate:.4g} rows a second; "
-        f"{steady.utilization:.0%} of that arrive."
+        f"Batches settle up to {plan.model.highest_rate:.4g} rows a second; {steady.utilization:.0%} of that arrive."
     )
     if answer.now is not None:
         yield _compared(answer.now, steady.mean_latency)

@@ -120,12 +120,8 @@ def _sojourn_probabilities(network: Network, processors: Mapping[str, int], step
     rows = []
     for operator, chance, wait in zip(network.operators, chances, waits, strict=True):
         waiting = lattice_probabilities(wait_tail(times, float(chance), max(float(wait), 0.0)), step)
-        service = lattice_probabilities(
-            service_tail(times, operator.service_rate, operator.service_scv), step
-        )
-        rows.append(
-            np.fft.irfft(np.fft.rfft(waiting, 2 * _POINTS) * np.fft.rfft(service, 2 * _POINTS))[:_POINTS]
-        )
+        service = lattice_probabilities(service_tail(times, operator.service_rate, operator.service_scv), step)
+        rows.append(np.fft.irfft(np.fft.rfft(waiting, 2 * _POINTS) * np.fft.rfft(service, 2 * _POINTS))[:_POINTS])
     return np.array(rows)
 
 

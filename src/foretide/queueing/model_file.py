@@ -140,9 +140,7 @@ def _flow(entry: Fields) -> Flow:
 
 def _pool_problems(processors: Mapping[str, int], pools: Mapping[str, int]) -> list[Problem]:
     return [
-        Problem(
-            f"operator '{name}'", f"has {count} processors of a pool of {pools[name]}", "Enlarge the pool."
-        )
+        Problem(f"operator '{name}'", f"has {count} processors of a pool of {pools[name]}", "Enlarge the pool.")
         for name, count in processors.items()
         if count > pools.get(name, count)
     ]

@@ -190,9 +190,7 @@ def _operator_problems(operators: Sequence[Operator]) -> Iterator[Problem]:
         yield Problem("network", "has no operators", "Name at least one.")
     for name, count in Counter(operator.name for operator in operators).items():
         if count > 1:
-            yield Problem(
-                f"operator '{name}'", f"is defined {count} times", "Give each operator its own name."
-            )
+            yield Problem(f"operator '{name}'", f"is defined {count} times", "Give each operator its own name.")
     for operator in operators:
         where = f"operator '{operator.name}'"
         if _bad(operator.service_rate, zero=False):
@@ -219,9 +217,7 @@ def _flow_problems(network: Network) -> Iterator[Problem]:
         total = math.fsum(f.gain for f in network.flows if f.source == operator.name)
         if operator.splits and total > 1 + 1e-9:
             where = f"operator '{operator.name}'"
-            yield Problem(
-                where, f"splits, but its gains add up to {total:g}", "Probabilities add up to 1 at most."
-            )
+            yield Problem(where, f"splits, but its gains add up to {total:g}", "Probabilities add up to 1 at most.")
 
 
 def _external_problems(network: Network) -> Iterator[Problem]:

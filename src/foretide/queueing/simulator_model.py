@@ -43,9 +43,7 @@ def scenario_of(model: Model) -> Scenario:
     plan = plan_of(model)
     batching = model.micro_batch if plan.mode == "micro-batch" else None
     if plan.mode == "micro-batch" and batching is None:
-        problem = Problem(
-            "simulation", "mode is micro-batch, but no batch costs are given", "Add [micro_batch]."
-        )
+        problem = Problem("simulation", "mode is micro-batch, but no batch costs are given", "Add [micro_batch].")
         raise ModelError([problem])
     workers = _pools(model) if batching else _servers(model, plan)
     return Scenario(
@@ -56,12 +54,9 @@ def scenario_of(model: Model) -> Scenario:
         curves={name: _curve(rate, plan.curve) for name, rate in model.network.external.items() if rate > 0},
         routes=_even_routes(model, plan, workers) if batching else _random_routes(plan, workers),
         slowdowns=tuple(
-            Slowdown(slow.replica, slow.start, slow.end, 1 / slow.factor, slow.operator)
-            for slow in plan.slow_workers
+            Slowdown(slow.replica, slow.start, slow.end, 1 / slow.factor, slow.operator) for slow in plan.slow_workers
         ),
-        outages=tuple(
-            Outage(gone.replica, gone.at, gone.at + gone.lasts, gone.operator) for gone in plan.failures
-        ),
+        outages=tuple(Outage(gone.replica, gone.at, gone.at + gone.lasts, gone.operator) for gone in plan.failures),
         batching=batching,
     )
 

@@ -41,9 +41,7 @@ class SimulatedOperator:
             scenario.curve_of(operator.name), scenario.arrivals_of(operator.name), arrivals, scenario.duration
         )
         self._service, self._mean = scenario.service_of(operator.name), 1 / operator.service_rate
-        flows = [
-            (network.index[flow.target], flow.gain) for flow in network.flows if flow.source == operator.name
-        ]
+        flows = [(network.index[flow.target], flow.gain) for flow in network.flows if flow.source == operator.name]
         self.targets = {target for target, gain in flows if gain > 0}
         self.emitter = Emitter(flows, splits=operator.splits, rng=emission)
         self.station, self.serve = _station(scenario, operator.name, routing)

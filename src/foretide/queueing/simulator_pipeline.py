@@ -65,9 +65,7 @@ def components(network: Network) -> list[tuple[int, ...]]:
     return list(sorter.static_order())
 
 
-def _part(
-    members: tuple[int, ...], operators: list[SimulatedOperator], books: Books
-) -> ArrayPart | EventPart:
+def _part(members: tuple[int, ...], operators: list[SimulatedOperator], books: Books) -> ArrayPart | EventPart:
     first = operators[members[0]]
     alone = len(members) == 1 and members[0] not in first.targets
     if alone and first.serve is not None:

@@ -47,9 +47,7 @@ class Variation:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.scv) and self.scv >= 0):
-            raise ModelError(
-                [Problem("variation", f"scv is {self.scv:g}", "Give a finite number, 0 or more.")]
-            )
+            raise ModelError([Problem("variation", f"scv is {self.scv:g}", "Give a finite number, 0 or more.")])
 
     def unit(self, rng: np.random.Generator, count: int) -> Floats:
         """That many independent values of mean 1."""

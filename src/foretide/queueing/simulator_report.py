@@ -68,13 +68,9 @@ def report(scenario: Scenario, books: Books) -> SimulationResult:
     return SimulationResult(
         trees=len(ledger.arrivals),
         completed=ledger.completed,
-        latency={
-            level: quantile(completions, levels[level], level, scenario.confidence) for level in QUANTILES
-        },
+        latency={level: quantile(completions, levels[level], level, scenario.confidence) for level in QUANTILES},
         completion_time=ratio(grid.sums(bins, completions)[1:-1], counts, scenario.confidence),
-        total_sojourn=ratio(
-            grid.sums(bins, ledger.total_sojourns[measured])[1:-1], counts, scenario.confidence
-        ),
+        total_sojourn=ratio(grid.sums(bins, ledger.total_sojourns[measured])[1:-1], counts, scenario.confidence),
         operators=tuple(_operator(scenario, books, index) for index in range(len(books.tuples))),
         timeline=_timeline(scenario, books, levels),
         batches=_batches(scenario, books) if scenario.batching else None,

@@ -39,9 +39,7 @@ class Route:
     spread: Literal["random", "even"] = "random"
 
     @classmethod
-    def first(
-        cls, active: int, pool: int, since: float = 0.0, spread: Literal["random", "even"] = "random"
-    ) -> Route:
+    def first(cls, active: int, pool: int, since: float = 0.0, spread: Literal["random", "even"] = "random") -> Route:
         """An equal split over the first `active` tasks of the pool."""
         return cls((1.0,) * active + (0.0,) * (pool - active), since, spread)
 

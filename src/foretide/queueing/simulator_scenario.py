@@ -95,9 +95,7 @@ def _time_problems(scenario: Scenario) -> Iterator[Problem]:
     if scenario.batches < 2:  # noqa: PLR2004 one batch has no spread
         yield Problem("simulation", f"batches is {scenario.batches}", "Give 2 or more.")
     if not 0 < scenario.confidence < 1:
-        yield Problem(
-            "simulation", f"confidence is {scenario.confidence:g}", "Give a number between 0 and 1."
-        )
+        yield Problem("simulation", f"confidence is {scenario.confidence:g}", "Give a number between 0 and 1.")
     if scenario.limit is not None and scenario.limit < 1:
         yield Problem("simulation", f"limit is {scenario.limit} rows", "Admit at least one row a batch.")
 

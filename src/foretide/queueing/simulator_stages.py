@@ -25,9 +25,7 @@ class Stage:
     The cores are idle whenever a stage starts, so that each stage may keep books of its own about them.
     """
 
-    def __init__(
-        self, scenario: Scenario, index: int, rng: np.random.Generator, books: Books, scale: float
-    ) -> None:
+    def __init__(self, scenario: Scenario, index: int, rng: np.random.Generator, books: Books, scale: float) -> None:
         network, batching = scenario.network, scenario.batching
         operator = network.operators[index]
         self._rng, routing, emission = rng.spawn(3)
@@ -36,9 +34,7 @@ class Stage:
         self._service, self._mean = scenario.service_of(operator.name), scale / operator.service_rate
         routes = scenario.routes.get(operator.name) or (Route.first(self._pool, self._pool, spread="even"),)
         self._router = Router(routes, routing)
-        flows = [
-            (network.index[flow.target], flow.gain) for flow in network.flows if flow.source == operator.name
-        ]
+        flows = [(network.index[flow.target], flow.gain) for flow in network.flows if flow.source == operator.name]
         self._emitter = Emitter(flows, splits=operator.splits, rng=emission)
         self._cores = _cores(scenario, operator.name)
         self._tuples, self._work = books.tuples[index], books.work[index]

@@ -59,8 +59,7 @@ class WorkerTimeline:
     def __init__(self, slowdowns: Sequence[Slowdown], outages: Sequence[Outage]) -> None:
         self._knots = sorted({edge for slow in slowdowns for edge in (slow.start, slow.end)})
         self._speeds = [
-            math.prod(slow.speed for slow in slowdowns if slow.start <= knot < slow.end)
-            for knot in self._knots
+            math.prod(slow.speed for slow in slowdowns if slow.start <= knot < slow.end) for knot in self._knots
         ]
         self._gone = _merged((outage.start, outage.end) for outage in outages)
 

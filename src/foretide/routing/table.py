@@ -90,6 +90,13 @@ class RouteTable:
         weights[task] = 0
         return self.split(edge, weights)
 
+    def restore(self, good: RouteTable) -> RouteTable:
+        """This table with the edges it lacks taken from a good one; a table that lacks nothing stays as it is."""
+        lacking = {name: route for name, route in good.edges.items() if name not in self.edges}
+        if not lacking:
+            return self
+        return RouteTable(max(self.version, good.version) + 1, MappingProxyType({**lacking, **self.edges}))
+
     def route(self, edge: str) -> Route:
         """The route of an edge, or an error that lists the edges there are."""
         if edge not in self.edges:

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from foretide.errors import BatchTimeoutError, FeedbackGrowthError, ForetideError, RouteError
+from foretide.errors import BatchTimeoutError, FeedbackGrowthError, ForetideError, RestartFailedError, RouteError
 from foretide.folder.control_folder import ControlFolder
+from foretide.folder.publication import absolute
 from foretide.metrics.audit import Alarm, audit
 from foretide.metrics.batch import BatchReport
 from foretide.routing.table import RouteTable, parse_ratio
@@ -46,7 +47,7 @@ class RunSettings:
 
     Attributes:
         guarantee: exactly-once, at-least-once, at-most-once (on replay sources), or none.
-        trigger: Time between two batches, such as `500 milliseconds`; None works off what is there, then ends.
+        trigger: Time between two batches, such as `500 milliseconds`; None takes one batch of what is there and ends.
         audit_ids: Also compare the XOR of tuple ids on both sides of every edge.
         batch_timeout: Seconds after which a batch is cancelled and replayed from the checkpoint; None waits.
         tries: How often one batch may run into its time-out before the pipeline gives up.
@@ -81,9 +82,8 @@ class Pipeline:
         self._listeners: list[OnReport] = []
         self._stopping = threading.Event()
         self._failure: ForetideError | None = None
-        self._running = Running(self.topology.name, os.getpid(), self.folder.location)
+        self._running = Running(self.topology.name, os.getpid(), absolute(self.folder.location))
         self._first_edges = first_edges(self.topology)
-        self._routed = any(bolt.controllable for bolt in self.topology.bolts)
         self._good_routes = self.folder.routes()
         self._balance = LoadAwareBalance.of(self.topology)
         self._loops = LoopGuard(self.topology, self.sink, self.settings.loop_patience)
@@ -167,8 +167,8 @@ class Pipeline:
     # ---- the follower
 
     def _follow(self) -> None:
-        self._reader.prepare()
         try:
+            self._reader.prepare()
             while not self._stopping.is_set():
                 active = self.query.isActive
                 self._cycle()
@@ -195,7 +195,7 @@ class Pipeline:
             self._say_when_unavailable()
             if self._clock.expired(self._reader.state(), self._last_batch, time.monotonic()):
                 self._replay_batch()
-        except (BatchTimeoutError, FeedbackGrowthError) as error:
+        except (BatchTimeoutError, FeedbackGrowthError, RestartFailedError) as error:
             self._give_up(error)
         except Exception:
             log.exception("following '%s' failed; the query runs on", self.topology.name)
@@ -205,14 +205,15 @@ class Pipeline:
         return self.reports[-1].batch if self.reports else -1
 
     def _see(self, report: BatchReport) -> None:
-        alarms = audit(report, self._first_edges, routed=self._routed)
+        alarms = audit(report, self._first_edges, routed=bool(self._good_routes.edges))
         self.reports.append(report)
         for alarm in alarms:
             self._raise_alarm(alarm)
-        self._mend_routes(alarms)
+        self._mend_routes()
         if self._balance is not None:
             self._balance.step(report, self.folder)
-        self.folder.report(_status(report, alarms))
+        if report.input_rows:
+            self.folder.report(_status(report, alarms))
         for listener in self._listeners:
             listener(report, alarms)
         self._loops.see(report)
@@ -221,17 +222,18 @@ class Pipeline:
         self.alarms.append(alarm)
         log.error("%s, batch %d: %s", self.topology.name, alarm.batch, alarm.message)
 
-    def _mend_routes(self, alarms: list[Alarm]) -> None:
-        """Publish the last good table again when the one in place cannot be read."""
+    def _mend_routes(self) -> None:
+        """Publish the last good routes again when the table in place cannot be read, or lacks an edge."""
         try:
             table = self.folder.routes()
         except RouteError:
             table = RouteTable()
-        if table.edges:
+        if self._good_routes.edges.keys() <= table.edges.keys():
             self._good_routes = table
-        elif any(alarm.kind == "routes-unreadable" for alarm in alarms):
-            mended = RouteTable(self._good_routes.version + 1, self._good_routes.edges)
-            self.folder.change_routes(lambda found: found if found.edges else mended, repair=True)
+        else:
+            good = self._good_routes
+            self._good_routes = self.folder.change_routes(lambda found: found.restore(good), repair=True)
+            log.warning("%s: the route table was damaged and has been published anew", self.topology.name)
 
     def _say_when_unavailable(self) -> None:
         reason = self._reader.unavailable
@@ -252,7 +254,10 @@ class Pipeline:
         self._clock.count_try(self._last_batch + 1)
         clock = self._clock
         self._reader.close()
-        self._open()
+        try:
+            self._open()
+        except Exception as error:
+            raise RestartFailedError(self.topology.name, str(error)) from error
         self._clock = clock.again()
         self.restarts += 1
 

@@ -21,7 +21,16 @@ from foretide.spark import sources
 from foretide.spark.bolts import DEAD_COLUMN, DEAD_TYPE, run_python
 from foretide.spark.edge import exchange, placed, task_column
 from foretide.spark.stateful import is_stateful
-from foretide.topology.graph import DEAD_LETTERS, STREAM_COLUMN, Bolt, From, Native, Spout, Topology
+from foretide.topology.graph import (
+    DEAD_LETTERS,
+    STREAM_COLUMN,
+    Bolt,
+    From,
+    Native,
+    Spout,
+    Topology,
+    output_name,
+)
 from foretide.topology.grouping import Dynamic, Fields, LoadAware, PartialKey, Shuffle
 from foretide.topology.sink import Guarantee, Sink
 from foretide.topology.validate import find_problems, find_run_problems
@@ -60,11 +69,6 @@ def compile_topology(
     if build.problems:
         raise TopologyError(topology.name, build.problems)
     return Compiled(build.output(), build.columns)
-
-
-def output_name(bolt: str, stream: str) -> str:
-    """How a stream is called in the sink."""
-    return bolt if stream == "default" else f"{bolt}.{stream}"
 
 
 @dataclass

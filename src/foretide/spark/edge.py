@@ -19,6 +19,7 @@ from foretide.spark.placement import hashable, task_of
 from foretide.spark.routes import ring_of
 from foretide.topology.graph import DEFAULT_POOL
 from foretide.topology.grouping import Dynamic, Global, Grouping, Shuffle
+from foretide.topology.validate import ID
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +52,7 @@ def edge(
         control: The control folder; by default the session's setting `spark.foretide.control`, or the folder
             `foretide` in `spark.sql.streaming.checkpointLocation`.
     """
-    size = pool or replicas or (1 if isinstance(grouping, Global) else DEFAULT_POOL)
+    size = _pool(grouping, pool, replicas)
 
     def apply(frame: DataFrame) -> DataFrame:
         _check(name, grouping, frame, size, replicas)
@@ -132,6 +133,15 @@ def _audited(frame: DataFrame, name: str) -> DataFrame:
     return frame.observe(name, F.count(F.lit(1)).alias("rows"), F.bit_xor(ids).alias("ids"))
 
 
+def _pool(grouping: Grouping, pool: int | None, replicas: int | None) -> int:
+    """The pool that was given, or that what was given implies."""
+    if pool is not None:
+        return pool
+    if isinstance(grouping, Dynamic) and grouping.ratio is not None:
+        return len(grouping.ratio)
+    return replicas if replicas is not None else 1 if isinstance(grouping, Global) else DEFAULT_POOL
+
+
 def _check(name: str, grouping: Grouping, frame: DataFrame, pool: int, replicas: int | None) -> None:
     problems = [
         Problem(
@@ -142,7 +152,11 @@ def _check(name: str, grouping: Grouping, frame: DataFrame, pool: int, replicas:
         for key in grouping.keys
         if key not in frame.columns
     ]
+    if not ID.fullmatch(name):
+        problems.append(Problem(f"edge {name}", "is not a usable name", "Use a letter, then letters, digits, '-', '_'"))
     if pool < 1 or (replicas is not None and not 1 <= replicas <= pool):
         problems.append(Problem(f"edge {name}", f"{replicas} replicas of a pool of {pool}", "Use 1 to the pool's size"))
+    if replicas is not None and not grouping.controllable:
+        problems.append(Problem(f"edge {name}", f"{grouping.name} cannot be controlled", "Drop replicas, or give pool"))
     if problems:
         raise TopologyError(name, problems)

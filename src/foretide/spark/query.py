@@ -24,7 +24,7 @@ def start_query(
     trigger: str | None,
     output_mode: str = "append",
 ) -> StreamingQuery:
-    """Start writing. `trigger` is an interval such as `500 milliseconds`; None runs until all that is there is done."""
+    """Start writing. `trigger` is an interval such as `500 milliseconds`; None takes what is there and ends."""
     refuse_foreign_output(name, sink, checkpoint)
     writer = compiled.frame.writeStream.queryName(name).outputMode(output_mode).format(sink.format)
     writer = writer.option("checkpointLocation", checkpoint)

@@ -20,6 +20,12 @@ STREAM_COLUMN = "stream"
 
 DEFAULT_POOL = 4
 
+
+def output_name(bolt: str, stream: str) -> str:
+    """How a stream is called in the sink."""
+    return bolt if stream == DEFAULT_STREAM else f"{bolt}.{stream}"
+
+
 OnError = Literal["dead_letter", "fail"]
 
 

@@ -40,12 +40,12 @@ class _ByContent(Grouping):
     splits coarsely: name an id column in `by`.
     """
 
-    by: tuple[str, ...] = ()
+    by: str | tuple[str, ...] = field(default=(), kw_only=True)
     controllable: ClassVar[bool] = True
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return self.by
+        return (self.by,) if isinstance(self.by, str) else tuple(self.by)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from foretide.topology.graph import Bolt, From, Topology
+from foretide.topology.graph import Bolt, From, Topology, output_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ def as_mermaid(topology: Topology) -> str:
             arrow = "-.->" if source.feedback else "-->"
             lines.append(f'  {_key(source.component)} {arrow}|"{_caption(source)}"| {_key(bolt.id)}')
     lines.append("  sink[(sink)]")
-    lines += [f'  {_key(bolt.id)} -->|"{stream}"| sink' for bolt, stream in topology.outputs()]
+    lines += [f'  {_key(bolt.id)} -->|"{output_name(bolt.id, stream)}"| sink' for bolt, stream in topology.outputs()]
     return "\n".join(lines) + "\n"
 
 
@@ -28,6 +28,7 @@ def as_text(topology: Topology) -> str:
     """Boxes from spouts to the sink, each with the edges that lead into it.
 
     >>> from foretide.topology.grouping import Dynamic
+    >>> from foretide.topology.graph import Spout
     >>> from foretide.topology.source import Rate
     >>> work = lambda frame: frame
     >>> print(as_text(Topology("t", [Spout("s", Rate(1))], [Bolt("b", work, [From("s", Dynamic())], pool=2)])))
@@ -41,7 +42,7 @@ def as_text(topology: Topology) -> str:
     │ b x2 │ native
     └──────┘
      │
-     └─▶ sink: default
+     └─▶ sink: b
     <BLANKLINE>
     """
     lines = [topology.name, "", "   ".join(f"({spout.id})" for spout in topology.spouts)]
@@ -60,7 +61,7 @@ def _bolt_lines(topology: Topology, bolt: Bolt) -> Iterator[str]:
     yield f"┌─{'─' * len(title)}─┐"
     yield f"│ {title} │ {_kind(bolt)}"
     yield f"└─{'─' * len(title)}─┘"
-    ends = [stream for made, stream in topology.outputs() if made.id == bolt.id]
+    ends = [output_name(bolt.id, stream) for made, stream in topology.outputs() if made.id == bolt.id]
     if ends:
         yield " │"
         yield f" └─▶ sink: {', '.join(ends)}"
@@ -83,4 +84,5 @@ def _kind(bolt: Bolt) -> str:
 
 
 def _key(name: str) -> str:
-    return name.replace("-", "_")
+    """A node's key: an id may be a word of Mermaid's own, such as `end`."""
+    return f"c_{name.replace('_', '__').replace('-', '_')}"

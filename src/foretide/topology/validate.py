@@ -18,7 +18,8 @@ from foretide.topology.grouping import Dynamic, Fields, Global, LocalOrShuffle, 
 from foretide.topology.sink import GUARANTEES, Guarantee, Sink
 from foretide.topology.source import Replay
 
-_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+"""What names of topologies, components, streams and edges look like."""
 
 
 def find_problems(topology: Topology) -> list[Problem]:
@@ -50,8 +51,10 @@ def find_run_problems(topology: Topology, sink: object, guarantee: str) -> list[
 def _names(topology: Topology) -> Iterator[Problem]:
     ids = [part.id for part in topology.components]
     for name in [topology.name, *ids]:
-        if not _ID.fullmatch(name):
+        if not ID.fullmatch(name):
             yield Problem(name or "(empty)", "is not a usable name", "Use a letter, then letters, digits, '-' and '_'")
+    if DEAD_LETTERS in ids:
+        yield Problem(DEAD_LETTERS, "is the stream of dead letters", "Choose another id")
     for name, count in Counter(ids).items():
         if count > 1:
             yield Problem(name, f"{count} components have this id", "Give each spout and bolt an id of its own")
@@ -132,7 +135,7 @@ def _streams(bolt: Bolt) -> Iterator[Problem]:
             yield Problem(bolt.id, f"declares stream '{stream}' {count} times", "Declare each stream once")
         if stream == DEAD_LETTERS:
             yield Problem(bolt.id, f"declares the stream '{stream}'", "That one is Foretide's own: choose another name")
-        elif not _ID.fullmatch(stream):
+        elif not ID.fullmatch(stream):
             yield Problem(bolt.id, f"declares the stream '{stream}'", "Use a letter, then letters, digits, '-' and '_'")
 
 
