@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from foretide.folder.control_folder import ControlFolder
+
+log = logging.getLogger("foretide")
 
 SOURCE_COLUMN = "_source"
 """In a bolt with several inputs: the component that a tuple comes from."""
@@ -125,10 +128,19 @@ class _Build:
         to_bolts = sum(1 for _, source in readers if not source.feedback)
         to_sink = self._sink_streams(bolt, worked)
         if to_bolts + bool(to_sink) > 1:
+            self._warn_of_state(bolt, frame, to_bolts + bool(to_sink))
             worked = self._shared(bolt.id, worked, self._width(bolt))
         self.frames[bolt.id] = worked
         if to_sink:
             self.branches.append(self._branch(bolt, worked, to_sink))
+
+    def _warn_of_state(self, bolt: Bolt, frame: DataFrame, readers: int) -> None:
+        """Spark numbers stateful operators before it finds exchanges to share, so it cannot share theirs."""
+        if isinstance(bolt.operator, Native) and is_stateful(frame, bolt.operator.work):
+            log.warning(
+                "%s: '%s' is stateful and has %d readers; it keeps its state %d times. The output is the same.",
+                *(self.topology.name, bolt.id, readers, readers),
+            )
 
     def _input(self, bolt: Bolt, source: From) -> DataFrame:
         if source.feedback:
