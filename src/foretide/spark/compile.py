@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -21,7 +20,7 @@ from foretide.folder.publication import make_folder
 from foretide.spark import sources
 from foretide.spark.bolts import DEAD_COLUMN, DEAD_TYPE, run_python
 from foretide.spark.edge import exchange, placed, task_column
-from foretide.spark.stateful import is_stateful
+from foretide.spark.stateful import has_state, has_watermark, is_stateful
 from foretide.topology.graph import (
     DEAD_LETTERS,
     STREAM_COLUMN,
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from foretide.folder.control_folder import ControlFolder
-
-log = logging.getLogger("foretide")
 
 SOURCE_COLUMN = "_source"
 """In a bolt with several inputs: the component that a tuple comes from."""
@@ -128,19 +125,10 @@ class _Build:
         to_bolts = sum(1 for _, source in readers if not source.feedback)
         to_sink = self._sink_streams(bolt, worked)
         if to_bolts + bool(to_sink) > 1:
-            self._warn_of_state(bolt, frame, to_bolts + bool(to_sink))
             worked = self._shared(bolt.id, worked, self._width(bolt))
         self.frames[bolt.id] = worked
         if to_sink:
             self.branches.append(self._branch(bolt, worked, to_sink))
-
-    def _warn_of_state(self, bolt: Bolt, frame: DataFrame, readers: int) -> None:
-        """Spark numbers stateful operators before it finds exchanges to share, so it cannot share theirs."""
-        if isinstance(bolt.operator, Native) and is_stateful(frame, bolt.operator.work):
-            log.warning(
-                "%s: '%s' is stateful and has %d readers; it keeps its state %d times. The output is the same.",
-                *(self.topology.name, bolt.id, readers, readers),
-            )
 
     def _input(self, bolt: Bolt, source: From) -> DataFrame:
         if source.feedback:
@@ -263,8 +251,31 @@ class _Build:
 
     def _shared(self, component: str, frame: DataFrame, width: int) -> DataFrame:
         """One exchange for all readers of a component, so that it runs once. Each task keeps its tuples together."""
+        self._refuse_to_share_state(component, frame)
         name = f"{component}.out"
         return exchange(frame.withColumn(task_column(name), F.spark_partition_id()), name, width)
+
+    def _refuse_to_share_state(self, component: str, frame: DataFrame) -> None:
+        """Of several readers of one exchange, Spark gives only the first one the watermark from below it.
+
+        The others' windows would never close, without a word: `test_spark_loses_the_watermark` shows it.
+        """
+        if has_state(frame):
+            problem = Problem(
+                component,
+                "has several readers (bolts, sink, dead letters) and Spark's own state before it, which Spark cannot "
+                "share: all readers but one would lose rows",
+                "Give it one reader: end the topology there and read its output with a second one; a Python bolt needs "
+                'on_error="fail" or nothing behind it',
+            )
+            raise TopologyError(self.topology.name, [problem])
+        if has_watermark(frame):
+            problem = Problem(
+                component,
+                "has several readers and a watermark, which Spark would give to only one of them",
+                "Declare the watermark in the bolt that needs it, behind this one",
+            )
+            raise TopologyError(self.topology.name, [problem])
 
     def _width(self, bolt: Bolt) -> int:
         return max(bolt.pool_size, self.spark.sparkContext.defaultParallelism)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_WATERMARK = "spark.watermarkDelayMs"
 _STATEFUL = frozenset(
     {
         "Aggregate",
@@ -26,6 +27,16 @@ _STATEFUL = frozenset(
 def is_stateful(frame: DataFrame, work: Callable[[Any], Any]) -> bool:
     """Whether the work adds a stateful streaming operator to what the frame already has."""
     return _count(work(frame)) > _count(frame)
+
+
+def has_state(frame: DataFrame) -> bool:
+    """Whether a stateful streaming operator comes before this frame."""
+    return _count(frame) > 0
+
+
+def has_watermark(frame: DataFrame) -> bool:
+    """Whether a column carries a watermark."""
+    return any(_WATERMARK in field.metadata for field in frame.schema.fields)
 
 
 def _count(frame: DataFrame) -> int:
