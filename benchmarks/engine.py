@@ -75,22 +75,28 @@ def batch_seconds(frame: DataFrame, batches: int, follow: Callable[[Any], Any] |
     return seconds[2 : batches + 2]
 
 
-def compare(
-    modes: dict[str, tuple[Callable[[], DataFrame], Callable[[Any], Any] | None]], batches: int, rounds: int
-) -> dict[str, list[float]]:
-    """Time all modes, taking turns, so that a drifting machine is fair to all."""
+Modes = dict[str, "tuple[Callable[[], DataFrame], Callable[[Any], Any] | None]"]
+
+
+def compare(modes: Modes, batches: int, rounds: int) -> dict[str, list[float]]:
+    """The median batch of every mode in every round; modes take turns, so that a drifting machine is fair to all."""
     seconds: dict[str, list[float]] = defaultdict(list)
     for turn in range(rounds):
         for name, (build, follow) in list(modes.items())[:: 1 if turn % 2 == 0 else -1]:
-            seconds[name] += batch_seconds(build(), batches, follow)
+            seconds[name].append(statistics.median(batch_seconds(build(), batches, follow)))
     return seconds
 
 
+def ratio(seconds: dict[str, list[float]], name: str, base: str) -> float:
+    """How long batches of one mode take relative to another's in the same round; the median over the rounds."""
+    return statistics.median(one / other for one, other in zip(seconds[name], seconds[base], strict=True))
+
+
 def throughput(spark: SparkSession, *, quick: bool) -> list[dict[str, Any]]:
-    rows, batches, rounds = (200_000, 2, 1) if quick else (2_000_000, 5, 3)
+    rows, batches, rounds = (200_000, 2, 1) if quick else (2_000_000, 5, 4)
     with tempfile.TemporaryDirectory(prefix="foretide-bench-") as control:
         routed = ft.edge("parse", ft.Dynamic(by=("value",)), replicas=POOL, control=control)
-        modes: dict[str, Any] = {
+        modes: Modes = {
             "routed edge": (lambda: urls(lines(spark, rows).transform(routed)), None),
             "repartition(n)": (lambda: urls(barrier(lines(spark, rows).repartition(POOL))), None),
             "repartition(n, key)": (
@@ -100,13 +106,12 @@ def throughput(spark: SparkSession, *, quick: bool) -> list[dict[str, Any]]:
             "no exchange": (lambda: urls(lines(spark, rows)), None),
         }
         seconds = compare(modes, batches, rounds)
-    rate = {name: rows / statistics.median(times) for name, times in seconds.items()}
     return [
         {
             "edge": name,
-            "rows": rows * len(seconds[name]),
-            "rows/s (median batch)": rate[name],
-            "routed edge / this": rate["routed edge"] / rate[name],
+            "rows": rows * batches * rounds,
+            "rows/s": rows / statistics.median(seconds[name]),
+            "routed edge / this": ratio(seconds, name, "routed edge"),
         }
         for name in modes
     ]
@@ -120,9 +125,9 @@ def bare_edge(frame: DataFrame, control: str) -> DataFrame:
     spark = frame.sparkSession
     schema = "format int, version long, edges map<string, struct<pool int, ring array<int>>>"
     table = spark.read.schema(schema).option("multiLine", value=True).json(ControlFolder(control).routes_url)
-    ring = F.try_element_at(table.select("edges").scalar(), F.lit("parse"))["ring"]
+    ring = table.select(F.try_element_at("edges", F.lit("parse"))["ring"]).scalar()
     slot = slot_of(frame, ["value"], DEFAULT_SLOTS)
-    task = F.coalesce(F.try_element_at(ring, slot + 1), slot % POOL)
+    task = F.coalesce(F.get(ring, slot), slot % POOL)
     return barrier(frame.withColumn("_ft_parse", task).repartitionById(POOL, "_ft_parse")).drop("_ft_parse")
 
 
@@ -142,28 +147,33 @@ def follower(query: Any) -> threading.Event:
 
 
 def watching(spark: SparkSession, *, quick: bool) -> list[dict[str, Any]]:
-    rows, batches, rounds = (100_000, 3, 1) if quick else (1_000_000, 10, 4)
+    """What confirming, counting and the XOR of ids cost: milliseconds a batch, and the share of a full batch."""
+    rows, batches, rounds = (100_000, 3, 1) if quick else (2_000_000, 6, 5)
     with tempfile.TemporaryDirectory(prefix="foretide-bench-") as control:
-        edge = ft.edge("parse", ft.Dynamic(by=("value",)), replicas=POOL, control=control)
-        with_ids = ft.edge("parse", ft.Dynamic(by=("value",)), replicas=POOL, control=control, audit=True)
-        lines(spark, rows).transform(edge)  # the table has to be there before the bare edge reads it
-        modes: dict[str, Any] = {
-            "nothing": (lambda: urls(lines(spark, rows).transform(lambda f: bare_edge(f, control))), None),
-            "route confirmed": (lambda: urls(lines(spark, rows).transform(edge)), None),
-            "confirmed and counted": (lambda: urls(lines(spark, rows).transform(edge)), follower),
-            "confirmed, counted, XOR of ids": (lambda: urls(lines(spark, rows).transform(with_ids)), follower),
-        }
-        seconds = compare(modes, batches, rounds)
-    base = statistics.median(seconds["nothing"])
+        full = compare(watched(spark, rows, control), batches, rounds)
+        tiny = compare(watched(spark, 1000, control), 10 * batches, 1 if quick else 2)
     return [
         {
             "watched": name,
-            "batches": len(seconds[name]),
-            "median batch, s": statistics.median(seconds[name]),
-            "overhead, %": 100 * (statistics.median(seconds[name]) / base - 1),
+            "rows a batch": rows,
+            "batch, s": statistics.median(full[name]),
+            "overhead, %": 100 * (ratio(full, name, "nothing") - 1),
+            "overhead of a tiny batch, ms": 1000 * (statistics.median(tiny[name]) - statistics.median(tiny["nothing"])),
         }
-        for name in modes
+        for name in full
     ]
+
+
+def watched(spark: SparkSession, rows: int, control: str) -> Modes:
+    edge = ft.edge("parse", ft.Dynamic(by=("value",)), replicas=POOL, control=control)
+    with_ids = ft.edge("parse", ft.Dynamic(by=("value",)), replicas=POOL, control=control, audit=True)
+    lines(spark, rows).transform(edge)  # the table has to be there before the bare edge reads it
+    return {
+        "nothing": (lambda: urls(bare_edge(lines(spark, rows), control)), None),
+        "route confirmed": (lambda: urls(lines(spark, rows).transform(edge)), None),
+        "confirmed and counted": (lambda: urls(lines(spark, rows).transform(edge)), follower),
+        "confirmed, counted, XOR of ids": (lambda: urls(lines(spark, rows).transform(with_ids)), follower),
+    }
 
 
 # ---- re-splits

@@ -42,7 +42,7 @@ def slot_of(frame: DataFrame, columns: Iterable[str], slots: int, salt: int = 0)
 
 def _by_ring(slot: Column, ring: Column | None, pool: int) -> Column:
     default = slot % pool
-    return default if ring is None else F.coalesce(F.try_element_at(ring, slot + 1), default)
+    return default if ring is None else F.coalesce(F.get(ring, slot), default)
 
 
 def _two_choices(frame: DataFrame, keys: tuple[str, ...], ring: Column | None, slots: int, pool: int) -> Column:

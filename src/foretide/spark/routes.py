@@ -25,10 +25,10 @@ def ring_of(spark: SparkSession, folder: ControlFolder, edge: str) -> Column:
     """The ring of an edge as an expression that every batch evaluates anew.
 
     It is null when the table is missing, truncated, empty or of a newer format, or has no such edge: the caller falls
-    back to a default split, so rows never vanish.
+    back to a default split, so rows never vanish. Spark merges the subqueries of all edges into one, with one scan.
     """
-    edges = _live_table(spark, folder).selectExpr(f"if(format = {FORMAT}, edges, null) AS edges").scalar()
-    return F.try_element_at(edges, F.lit(edge))["ring"]
+    ring = F.try_element_at("edges", F.lit(edge))["ring"]
+    return _live_table(spark, folder).select(F.when(F.col("format") == FORMAT, ring).alias(edge)).scalar()
 
 
 def _live_table(spark: SparkSession, folder: ControlFolder) -> DataFrame:
