@@ -94,7 +94,7 @@ def test_run_on_real_executors_ends_with_a_proof_and_a_picture(tmp_path):
     picture = tmp_path / "run.png"
     heard = in_another_terminal(
         "run", "continuous-queries", "--seconds", "4", "--rate", "2000", "--json",
-        "--master", "local-cluster[2,1,700]", "--output", str(tmp_path / "run"), "--picture", str(picture),
+        "--master", "local-cluster[2,1,1024]", "--output", str(tmp_path / "run"), "--picture", str(picture),
     )  # fmt: skip
     summary = json.loads(heard[heard.index("{") : heard.rindex("}") + 1])
     assert summary["rows_handed_out"] == summary["rows_taken"] == 8000

@@ -209,7 +209,7 @@ class Pipeline:
         self.reports.append(report)
         for alarm in alarms:
             self._raise_alarm(alarm)
-        self._mend_routes()
+        self._mend_routes(report.batch)
         if self._balance is not None:
             self._balance.step(report, self.folder)
         if report.input_rows:
@@ -222,7 +222,7 @@ class Pipeline:
         self.alarms.append(alarm)
         log.error("%s, batch %d: %s", self.topology.name, alarm.batch, alarm.message)
 
-    def _mend_routes(self) -> None:
+    def _mend_routes(self, batch: int) -> None:
         """Publish the last good routes again when the table in place cannot be read, or lacks an edge."""
         try:
             table = self.folder.routes()
@@ -233,7 +233,8 @@ class Pipeline:
         else:
             good = self._good_routes
             self._good_routes = self.folder.change_routes(lambda found: found.restore(good), repair=True)
-            log.warning("%s: the route table was damaged and has been published anew", self.topology.name)
+            message = "the route table was damaged and has been published anew; no row was lost"
+            self._raise_alarm(Alarm("routes-unreadable", batch, None, message))
 
     def _say_when_unavailable(self) -> None:
         reason = self._reader.unavailable
