@@ -172,7 +172,7 @@ class Pipeline:
             while not self._stopping.is_set():
                 active = self.query.isActive
                 self._cycle()
-                if not active and not self._revive():
+                if not active and not self.query.isActive:  # it may have been replaced while we looked
                     break
                 time.sleep(_POLL)
             self._drain()
@@ -215,8 +215,15 @@ class Pipeline:
         if report.input_rows:
             self.folder.report(_status(report, alarms))
         for listener in self._listeners:
-            listener(report, alarms)
+            self._tell(listener, report, alarms)
         self._loops.see(report)
+
+    def _tell(self, listener: OnReport, report: BatchReport, alarms: list[Alarm]) -> None:
+        """A listener that fails must not keep later reports, or the guard of loops, from their turn."""
+        try:
+            listener(report, alarms)
+        except Exception:
+            log.exception("a listener of '%s' failed; the query runs on", self.topology.name)
 
     def _raise_alarm(self, alarm: Alarm) -> None:
         self.alarms.append(alarm)
@@ -261,10 +268,6 @@ class Pipeline:
             raise RestartFailedError(self.topology.name, str(error)) from error
         self._clock = clock.again()
         self.restarts += 1
-
-    def _revive(self) -> bool:
-        """Whether the query lives after all: it was replaced while we looked."""
-        return self.query.isActive
 
     def _give_up(self, error: ForetideError) -> None:
         self._failure = error

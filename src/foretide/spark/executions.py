@@ -69,7 +69,7 @@ class Executions:
         if not seen.complete:
             return None
         self._seen = {number: later for number, later in self._seen.items() if number > batch}
-        if not seen.exchanges:  # some sinks run the batch where its exchanges do not count (console, memory)
+        if not seen.exchanges:  # the batch ran, but Spark counted no exchange of it
             return Flows(None)
         edges = {exchange.edge: exchange.flow for exchange in seen.exchanges}
         if any(flow.read != flow.written * flow.readers for flow in edges.values()) and self._was_retried(seen):

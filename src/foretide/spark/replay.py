@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -241,8 +240,3 @@ def claim(folder: Path, first: int, last: int) -> bool:
 def _claims(folder: Path) -> list[tuple[Path, int, int]]:
     parts = [(marker, marker.name.partition("-")) for marker in folder.iterdir()]
     return [(marker, int(first), int(last)) for marker, (first, _, last) in parts if first.isdigit()]
-
-
-def origin_of(offset: dict[str, Any]) -> datetime:
-    """When the replay of this offset began."""
-    return datetime.fromtimestamp(offset["origin_ms"] / 1000, UTC)
