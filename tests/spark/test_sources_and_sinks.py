@@ -80,7 +80,7 @@ def test_a_vanished_replayed_file_is_a_clear_error(start, tmp_path):
         start(passing(source))
     path.write_text(text)
     again = start(passing(source))
-    wait_for(lambda: again.reports and again.reports[-1].sources[0].end["row"] == 1000, again)
+    wait_for(lambda: again.output("keep").count() == 1000, again)  # the first run may have taken all of them
     again.stop()
     assert sorted(row.n for row in again.output("keep").collect()) == list(range(1000))
 
