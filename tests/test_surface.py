@@ -5,8 +5,10 @@ import foretide
 from foretide import errors
 
 SURFACE = [
+    "AlarmRuleError",
     "All",
     "Arrow",
+    "BadSeriesError",
     "BatchOverloadError",
     "BatchTimeoutError",
     "Bolt",
@@ -22,6 +24,7 @@ SURFACE = [
     "Fields",
     "FileRows",
     "Files",
+    "ForecastError",
     "ForetideError",
     "From",
     "Global",
@@ -33,7 +36,10 @@ SURFACE = [
     "LoopGainError",
     "Memory",
     "ModelError",
+    "ModelFolderError",
+    "MonitoringError",
     "Native",
+    "NotEnoughHistoryError",
     "OverloadError",
     "Parquet",
     "PartialKey",
@@ -50,6 +56,7 @@ SURFACE = [
     "Shuffle",
     "Socket",
     "Spout",
+    "StoreError",
     "Stream",
     "Table",
     "Topology",

@@ -18,6 +18,13 @@ ForetideError
  |   |   '- BatchOverloadError       more rows a second than micro-batches can carry
  |   |- BudgetTooSmallError      fewer processors than stability needs
  |   '- LatencyOutOfReachError   a latency target that no allocation meets
+ |- MonitoringError          metrics that cannot be kept, read or watched
+ |   |- StoreError               a store that cannot be opened, read or written; the pipeline runs on
+ |   '- AlarmRuleError           an alarm rule that makes no sense; says which part
+ |- ForecastError            a series or model that a forecast cannot be made from
+ |   |- BadSeriesError           values that are no load: NaN, infinite, negative
+ |   |- NotEnoughHistoryError    nothing was learnt yet
+ |   '- ModelFolderError         a saved model that is missing, damaged, or of another kind
  '- EnvironmentNotReadyError something outside Foretide is missing: Java, an extra package
 """
 
@@ -206,3 +213,31 @@ class LatencyOutOfReachError(PlanningError):
 
 class EnvironmentNotReadyError(ForetideError):
     """Something outside Foretide is missing; the message says what to install."""
+
+
+class ForecastError(ForetideError):
+    """A series or a model that a forecast cannot be made from."""
+
+
+class BadSeriesError(ForecastError):
+    """Values that are no load: NaN, infinite or negative ones. A gap is None."""
+
+
+class NotEnoughHistoryError(ForecastError):
+    """Nothing was learnt yet, so nothing can be foreseen. No failure: ask again once there is history."""
+
+
+class ModelFolderError(ForecastError):
+    """A saved model that is missing, damaged, or of another kind than what is asked of it."""
+
+
+class MonitoringError(ForetideError):
+    """Metrics that cannot be kept, read or watched."""
+
+
+class StoreError(MonitoringError):
+    """A store that cannot be opened, read or written. The pipeline runs on without it."""
+
+
+class AlarmRuleError(MonitoringError):
+    """An alarm rule that makes no sense; the message says which part of it and what would do."""

@@ -1,0 +1,1 @@
+"""What will be: load, worker performance and hot keys, and which forecast to trust. Knows no Spark."""
