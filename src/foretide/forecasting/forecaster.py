@@ -1,9 +1,11 @@
 """One interface for every model: `learn` what was seen, `forecast` what comes, keep and restore the state.
 
-    model = Ewma()
-    model.learn([12.0, 14.0, None, 13.0])   # oldest first; None is a gap in the record
-    ahead = model.forecast(horizon=3)
-    ahead.mean, ahead.median, ahead.interval(0.9)
+```python
+model = Ewma()
+model.learn([12.0, 14.0, None, 13.0])  # oldest first; None is a gap in the record
+ahead = model.forecast(horizon=3)
+ahead.mean, ahead.median, ahead.interval(0.9)
+```
 """
 
 from __future__ import annotations
