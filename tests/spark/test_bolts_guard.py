@@ -7,9 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.spark.bolts import DEAD_COLUMN, Guard, conform
+from foretide.spark.timing import Timer
 from foretide.topology.graph import Arrow, PerTuple
 
 SCHEMA = pa.schema([("n", pa.int64())])
+
+
+class Unheard:
+    def add(self, sums):
+        """Nobody listens."""
+
+
 INPUT = pa.schema([("n", pa.int64()), ("word", pa.string())])
 
 
@@ -19,7 +27,7 @@ def batch(numbers):
 
 def run(work, *batches, kind=PerTuple, attempts=3):
     """Good numbers and dead letters, as Spark would get them."""
-    made = list(Guard("parse", kind(work, "n long"), SCHEMA, attempts).run(iter(batches)))
+    made = list(Guard("parse", kind(work, "n long"), SCHEMA, attempts, Timer(Unheard())).run(iter(batches)))
     assert all(part.schema.names == ["n", DEAD_COLUMN] for part in made)
     rows = [row for part in made for row in part.to_pylist()]
     good = [row["n"] for row in rows if row[DEAD_COLUMN] is None]

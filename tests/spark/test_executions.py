@@ -1,32 +1,34 @@
 import pytest
 
 from foretide.metrics.batch import EdgeFlow
-from foretide.spark.executions import Exchange, Executions, Flows, attribute_tasks, find_exchanges
+from foretide.spark.executions import Executions
+from foretide.spark.plan_graph import Exchange, PlanGraph, Scan, Stage
+from foretide.spark.task_runs import attribute, read_task, with_tasks
+from foretide.topology.shape import Shape
 
 RUN = "0a1b-run"
 
 
-def metrics(written, read, stage=None):
-    wait = (
-        "0 ms"
-        if stage is None
-        else f"total (min, med, max (stageId: taskId))\n0 ms (0 ms, 0 ms, 0 ms (stage {stage}: task 26))"
-    )
-    size = "27.0 KiB (8.3 KiB, 8.4 KiB, 10.3 KiB (stage 99.0: task 20))"
+def at(stage):
+    return f"total (min, med, max (stageId: taskId))\n0 ms (0 ms, 0 ms, 0 ms (stage {stage}: task 26))"
+
+
+def metrics(written, read, stage, by, pool):
     return [
         {"name": "shuffle records written", "value": written},
         {"name": "records read", "value": read},
-        {"name": "fetch wait time", "value": wait},
-        {"name": "data size", "value": f"total (min, med, max (stageId: taskId))\n{size}"},
+        {"name": "fetch wait time", "value": "0 ms" if stage is None else at(stage)},
+        {"name": "data size", "value": "0.0 B" if by is None else at(by)},
+        {"name": "number of partitions", "value": str(pool)},
     ]
 
 
-def exchange(node, desc, written="0", read="0", stage=None):
+def exchange(node, desc, written="0", read="0", stage=None, by=None, pool=0):
     return {
         "nodeId": node,
         "nodeName": "Exchange",
         "desc": f"Exchange {desc}",
-        "metrics": metrics(written, read, stage),
+        "metrics": metrics(written, read, stage, by, pool),
     }
 
 
@@ -44,26 +46,61 @@ def links(*pairs):
     return [{"fromId": source, "toId": target} for source, target in pairs]
 
 
-# The graph of one batch as Spark 4.3 keeps it, cut down: s -> parse (3) -> parse.out -> p2 (2) and sum-up (global).
+# The graph of one batch as Spark 4.3 keeps it, cut down:
+# s -> parse (3) -> parse.out -> p2 (2) and sum-up (global); t and p2 -> window, of Spark's own (4) -> sink; sum-up -> sink.
 NODES = [
     node(0, "Union", "Union"),
-    exchange(4, "SinglePartition, REPARTITION_BY_NUM, [plan_id=483]", "257", "257"),
+    exchange(4, "SinglePartition, REPARTITION_BY_NUM, [plan_id=483]", "257", "257", "13.0", "11.0"),
     node(6, "Project [line#0, (SPARK_PARTITION_ID() * 0) AS _ft_sum-up#25]"),
-    exchange(8, by_id("_ft_parse.out#24", 3), "257", "514", "10.0"),
-    exchange(13, by_id("_ft_parse#20", 3), "1,300", "1,300", "8.1"),
-    exchange(25, by_id("_ft_p2#30", 2), "257", "257", "11.0"),
-    exchange(30, "hashpartitioning(window#4, 4), ENSURE_REQUIREMENTS, [plan_id=9]", "5", "5", "12.0"),
+    exchange(8, by_id("_ft_parse.out#24", 3), "257", "514", "10.0", "9.0"),
+    exchange(13, by_id("_ft_parse#20", 3), "1,300", "1,300", "9.1", "8.0"),
+    node(15, "MicroBatchScan[line#0]", "MicroBatchScan"),
+    node(16, "Subquery scalar-subquery#23", "Subquery"),
+    node(17, "Scan json", "Scan json"),
+    exchange(20, "hashpartitioning(window#4, 4), ENSURE_REQUIREMENTS, [plan_id=9]", "5", "5", "13.0", "12.0", pool=4),
+    node(22, "Union", "Union"),
+    exchange(25, by_id("_ft_p2#30", 2), "257", "257", "12.0", "10.0"),
+    node(28, "MicroBatchScan[line#9]", "MicroBatchScan"),
 ]
-EDGES = links((4, 0), (6, 4), (8, 6), (13, 8), (25, 0), (8, 25), (30, 0))
+EDGES = links(
+    (4, 0), (6, 4), (8, 6), (13, 8), (15, 13), (16, 13), (17, 16), (20, 0), (22, 20), (25, 22), (8, 25), (28, 22)
+)  # fmt: skip
+SHAPE = Shape({"parse": ("s",), None: ("t",)}, {"p2": "window", "t": "window"})
 
 
-def test_exchanges_of_edges_are_found_with_their_counts_readers_and_stages():
-    assert find_exchanges(NODES, EDGES) == [
-        Exchange("sum-up", 1, 4, EdgeFlow(257, 257, 1), None),
-        Exchange("parse.out", 3, 8, EdgeFlow(257, 514, 2), (10, 0)),
-        Exchange("parse", 3, 13, EdgeFlow(1300, 1300, 1), (8, 1)),
-        Exchange("p2", 2, 25, EdgeFlow(257, 257, 1), (11, 0)),
+def test_every_exchange_is_found_with_its_counts_readers_and_stages():
+    assert list(PlanGraph(NODES, EDGES).exchanges.values()) == [
+        Exchange("sum-up", 1, 4, EdgeFlow(257, 257, 1), (11, 0), (13, 0)),
+        Exchange("parse.out", 3, 8, EdgeFlow(257, 514, 2), (9, 0), (10, 0)),
+        Exchange("parse", 3, 13, EdgeFlow(1300, 1300, 1), (8, 0), (9, 1)),
+        Exchange(None, 4, 20, EdgeFlow(5, 5, 1), (12, 0), (13, 0)),
+        Exchange("p2", 2, 25, EdgeFlow(257, 257, 1), (10, 0), (12, 0)),
     ]
+
+
+def test_every_stage_is_told_by_what_it_reads_and_what_it_feeds():
+    graph = PlanGraph(NODES, EDGES)
+    sum_up, out, parse, window, p2 = graph.exchanges.values()
+    assert {stage.id: stage for stage in graph.stages((13, 0))} == {
+        (8, 0): Stage((8, 0), ((Scan(15),),), "parse"),
+        (9, 0): Stage((9, 0), ((parse,),), "parse.out"),
+        (10, 0): Stage((10, 0), ((out,),), "p2"),
+        (11, 0): Stage((11, 0), ((out,),), "sum-up"),
+        (12, 0): Stage((12, 0), ((p2,), (Scan(28),)), None),
+        (13, 0): Stage((13, 0), ((sum_up,), (window,)), None),
+    }
+
+
+def test_what_a_join_reads_is_read_by_the_same_tasks():
+    nodes = [
+        exchange(1, by_id("_ft_x#1", 2), by="7.0"),
+        node(2, "StreamingSymmetricHashJoin", "StreamingSymmetricHashJoin"),
+        exchange(3, "hashpartitioning(k#1, 4)", pool=4),
+        exchange(4, "hashpartitioning(k#2, 4)", pool=4),
+    ]
+    graph = PlanGraph(nodes, links((2, 1), (3, 2), (4, 2)))
+    (stage,) = graph.stages(None)
+    assert stage.parts == ((graph.exchanges[3], graph.exchanges[4]),)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +114,7 @@ def test_exchanges_of_edges_are_found_with_their_counts_readers_and_stages():
     ],
 )
 def test_an_edge_is_known_by_its_column_however_spark_writes_it(column, edge):
-    (found,) = find_exchanges([exchange(1, by_id(column, 7))], links((1, 0)))
+    (found,) = PlanGraph([exchange(1, by_id(column, 7))], links((1, 0))).edges
     assert (found.edge, found.pool) == (edge, 7)
 
 
@@ -85,53 +122,99 @@ def test_an_edge_is_known_by_its_column_however_spark_writes_it(column, edge):
     "foreign",
     ["hashpartitioning(word#1, 4), ENSURE_REQUIREMENTS", "SinglePartition, ENSURE_REQUIREMENTS", by_id("other#20", 3)],
 )
-def test_exchanges_of_sparks_own_are_passed_over(foreign):
+def test_exchanges_of_sparks_own_are_no_edges(foreign):
     below = node(2, "Project [(SPARK_PARTITION_ID() * 0) AS _ft_parse#25]")
-    assert find_exchanges([exchange(1, foreign), below], links((1, 0), (2, 1))) == []
+    assert PlanGraph([exchange(1, foreign), below], links((1, 0), (2, 1))).edges == []
 
 
-def test_an_exchange_to_one_task_that_nobody_named_is_passed_over():
+def test_an_exchange_to_one_task_that_nobody_named_is_no_edge():
     nodes = [exchange(1, "SinglePartition, REPARTITION_BY_NUM"), node(2, "Project [a#1]")]
-    assert find_exchanges(nodes, links((2, 1))) == []
+    assert PlanGraph(nodes, links((2, 1))).edges == []
 
 
 # ---- tasks
 
 
-def task(index, rows, busy=5, status="SUCCESS"):
-    read = {"shuffleReadMetrics": {"recordsRead": rows}, "executorRunTime": busy}
-    return {"index": index, "status": status, "taskMetrics": read}
+def task(index, rows, busy=5, status="SUCCESS", source=0):
+    read = {
+        "shuffleReadMetrics": {"recordsRead": rows},
+        "inputMetrics": {"recordsRead": source},
+        "executorRunTime": busy,
+    }
+    return {
+        "index": index,
+        "status": status,
+        "taskMetrics": read,
+        "executorId": "1",
+        "host": "h",
+        "launchTime": "2026-11-15T12:22:48.218GMT",
+    }
 
 
-def edge(name, pool, read, at=1):
-    return Exchange(name, pool, at, EdgeFlow(read, read), (1, 0))
+def runs(*rows, source=0):
+    return [read_task(task(index, count, source=source), None) for index, count in enumerate(rows)]
 
 
-def test_rows_and_busy_time_go_to_each_task_in_order_of_its_number():
-    tasks = [task(2, 30, 3), task(0, 10, 1), task(1, 20, 2)]
-    assert attribute_tasks([edge("parse", 3, 60)], tasks) == {"parse": EdgeFlow(60, 60, 1, (10, 20, 30), (1, 2, 3))}
+def edge(name, pool, read, readers=1):
+    return Exchange(name, pool, 1, EdgeFlow(read, read, readers), (1, 0), (2, 0))
 
 
-def test_edges_that_one_stage_unites_take_their_tasks_in_the_order_of_the_plan():
-    tasks = [task(0, 1), task(1, 2), task(2, 3), task(3, 4), task(4, 5)]
-    flows = attribute_tasks([edge("second", 3, 12, at=9), edge("first", 2, 3, at=4)], tasks)
-    assert flows["first"].per_task == (1, 2)
-    assert flows["second"].per_task == (3, 4, 5)
+def told(parts, given, feeds=None, shape=SHAPE):
+    done = attribute([(Stage((2, 0), tuple((part,) for part in parts), feeds), given)], shape)
+    return [(run.operator, run.task) for run in done]
 
 
-def test_failed_attempts_of_a_task_are_not_counted():
-    tasks = [task(0, 3, status="FAILED"), task(0, 10), task(1, 20), task(1, 20, status="KILLED")]
-    assert attribute_tasks([edge("parse", 2, 30)], tasks)["parse"].per_task == (10, 20)
+def test_tasks_go_to_the_replicas_of_the_bolt_that_the_edge_names():
+    assert told([edge("parse", 3, 60)], runs(10, 20, 30)) == [("parse", 0), ("parse", 1), ("parse", 2)]
+
+
+def test_streams_that_one_stage_unites_take_their_tasks_in_the_order_of_the_plan():
+    found = told([edge("first", 2, 3), edge("second", 3, 12)], runs(1, 2, 3, 4, 5))
+    assert found == [("first", 0), ("first", 1), ("second", 0), ("second", 1), ("second", 2)]
+
+
+def test_tasks_of_a_scan_are_those_that_are_left_and_belong_to_the_spout_that_feeds_the_edge():
+    found = told([edge("other", 1, 7), Scan(9)], runs(7, 0, 0), feeds="parse")
+    assert found == [("other", 0), ("s", 0), ("s", 1)]
+
+
+def test_two_scans_in_one_stage_cannot_be_told_apart():
+    assert told([Scan(8), Scan(9)], runs(0, 0, 0)) == [(None, None)] * 3
+
+
+def test_what_reads_a_shared_exchange_only_passes_on_what_its_component_made():
+    (run,) = attribute([(Stage((2, 0), ((edge("parse.out", 1, 9, readers=2),),), "p2"), runs(4))], SHAPE)
+    assert (run.operator, run.passing, run.feeds) == ("parse", True, "p2")
+
+
+def test_behind_an_exchange_of_sparks_own_works_the_stateful_bolt_after_its_writer():
+    graph = PlanGraph(NODES, EDGES)
+    found = {stage.id: stage for stage in graph.stages((13, 0))}
+    done = attribute([(found[12, 0], runs(100, 157, 3, 4)), (found[13, 0], runs(257, 1, 2, 2, 0))], SHAPE)
+    assert [run.operator for run in done] == ["p2", "p2", "t", "t", "sum-up", *["window"] * 4]
 
 
 def test_with_tasks_too_few_or_too_many_nothing_is_known():
-    assert attribute_tasks([edge("parse", 3, 30)], [task(0, 10), task(1, 20)]) == {}
-    assert attribute_tasks([edge("parse", 1, 30)], [task(0, 10), task(1, 20)]) == {}
+    assert told([edge("parse", 3, 30)], runs(10, 20)) == [(None, None)] * 2
+    assert told([edge("parse", 1, 30)], runs(10, 20)) == [(None, None)] * 2
 
 
 def test_sums_that_disagree_with_the_edge_leave_that_edge_unknown():
-    flows = attribute_tasks([edge("a", 1, 11, at=1), edge("b", 1, 20, at=2)], [task(0, 10), task(1, 20)])
-    assert set(flows) == {"b"}
+    assert told([edge("a", 1, 11), edge("b", 1, 20)], runs(10, 20)) == [(None, None), ("b", 0)]
+
+
+def test_rows_and_busy_time_of_an_edge_are_those_of_its_tasks():
+    given = [read_task(task(index, rows, busy), None) for index, (rows, busy) in enumerate([(10, 1), (20, 2)])]
+    done = attribute([(Stage((2, 0), ((edge("parse", 2, 30),),), None), given)], SHAPE)
+    assert with_tasks(EdgeFlow(30, 30), "parse", 2, done) == EdgeFlow(30, 30, 1, (10, 20), (1, 2))
+    assert with_tasks(EdgeFlow(30, 30), "parse", 3, done) == EdgeFlow(30, 30)
+
+
+def test_a_task_waits_from_the_moment_its_stage_could_run():
+    submitted = read_task(task(0, 1), None)
+    assert submitted.waited_ms == 0
+    assert read_task(task(0, 1), 1794745368.0).waited_ms == pytest.approx(218, abs=0.01)
+    assert read_task(task(0, 1), 1e12).waited_ms == 0  # a clock that jumped back
 
 
 # ---- the walk through Spark's list
@@ -163,35 +246,38 @@ def execution(number, batch, run=RUN, status="COMPLETED", read="60", jobs=(5,), 
         "rootExecutionId": number if root is None else root,
         "description": f"app\nid = 77\nrunId = {run}\nbatch = {batch}",
         "status": status,
-        "nodes": [exchange(1, by_id("_ft_parse#1", 2), "60", read, "3.0")],
+        "nodes": [node(0, "Project [a#1]"), exchange(1, by_id("_ft_parse#1", 2), "60", read, "3.0")],
         "edges": links((1, 0)),
         "successJobIds": list(jobs),
     }
 
 
-TASKS = {"stages/3/0/taskList?length=100000": [task(0, 20), task(1, 40)]}
+DETAILS = "stages/3/0?details=true&withSummaries=false"
+SUBMITTED = "2026-11-15T12:22:48.018GMT"
+LISTED = {"9": task(1, 40), "7": task(0, 20), "8": task(1, 40, status="FAILED"), "6": task(0, 1, status="KILLED")}
+TASKS = {"jobs/5": {"stageIds": [2, 3]}, DETAILS: {"submissionTime": SUBMITTED, "tasks": LISTED}}
 
 
 def stage(**changes):
     return [{"attemptId": 0, "numFailedTasks": 0, "numKilledTasks": 0} | changes]
 
 
-def test_a_batch_is_read_back_with_the_rows_of_each_task():
+def test_a_batch_is_read_back_with_the_rows_of_each_task_failed_attempts_aside():
     found = Executions(rest_with(execution(4, 0), **TASKS), RUN).flows(0)
-    assert found == Flows({"parse": EdgeFlow(60, 60, 1, (20, 40), (5, 5))})
+    assert found.edges == {"parse": EdgeFlow(60, 60, 1, (20, 40), (5, 5))}
+    assert [(run.operator, run.task, run.rows_in, run.failed) for run in found.tasks] == [
+        ("parse", 0, 20, False),
+        ("parse", 1, 40, False),
+        (None, None, 40, True),
+    ]
+    assert found.tasks[0].waited_ms == pytest.approx(200, abs=0.01)
 
 
-def test_an_edge_to_one_task_needs_no_list_of_tasks():
-    alone = execution(4, 0) | {"nodes": [exchange(1, by_id("_ft_parse#1", 1), "60", "60", "3.0")]}
-    rest = rest_with(alone)
-    assert Executions(rest, RUN).flows(0) == Flows({"parse": EdgeFlow(60, 60, 1, (60,))})
-    assert not any("taskList" in path for path in rest.asked)
-
-
-def test_rows_per_task_are_asked_for_only_when_wanted():
+def test_tasks_are_asked_for_only_when_wanted():
     rest = rest_with(execution(4, 0), **TASKS)
-    assert Executions(rest, RUN).flows(0, per_task=False) == Flows({"parse": EdgeFlow(60, 60)})
-    assert not any("taskList" in path for path in rest.asked)
+    found = Executions(rest, RUN).flows(0, per_task=False)
+    assert (found.edges, found.tasks) == ({"parse": EdgeFlow(60, 60)}, None)
+    assert not any("stages" in path for path in rest.asked)
 
 
 def test_the_counts_are_those_of_the_execution_that_did_the_work():
@@ -201,7 +287,7 @@ def test_the_counts_are_those_of_the_execution_that_did_the_work():
 
 
 def test_a_batch_whose_exchanges_did_not_count_has_no_edges_rather_than_empty_ones():
-    assert Executions(rest_with(execution(4, 0, jobs=())), RUN).flows(0) == Flows(None)
+    assert Executions(rest_with(execution(4, 0, jobs=())), RUN).flows(0).edges is None
 
 
 def test_a_batch_that_spark_has_not_listed_or_still_runs_is_not_there_yet():

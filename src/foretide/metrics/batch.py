@@ -22,6 +22,74 @@ class EdgeFlow:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskRun:
+    """One task of a batch as Spark counted it.
+
+    `operator` did the work, as replica `task`, and `edge` is what it read; None where that cannot be told. A task that
+    only passes on what an operator made, through an exchange that several readers share, is `passing`. `feeds` is the
+    edge that it wrote to, None for the sink and for exchanges of Spark's own.
+    """
+
+    operator: str | None
+    task: int | None
+    edge: str | None
+    feeds: str | None
+    passing: bool
+    worker: str
+    host: str
+    waited_ms: float
+    run_ms: float
+    cpu_ms: float
+    deserialize_ms: float
+    gc_ms: float
+    fetch_wait_ms: float
+    write_ms: float
+    rows_in: int
+    rows_out: int
+    bytes_read: int
+    bytes_written: int
+    spilled_bytes: int
+    failed: bool = False
+
+    @property
+    def service_ms(self) -> float:
+        """Time spent on the tuples themselves: not waiting for them, not sending them on."""
+        return max(0.0, self.run_ms - self.fetch_wait_ms - self.write_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class BoltTimes:
+    """What a Python bolt measured of itself: tuples seen, and the tuples that were timed, in seconds.
+
+    `squares` is None where tuples are not timed one by one.
+    """
+
+    tuples: int
+    timed: int
+    seconds: float
+    squares: float | None
+    dead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimes:
+    """Event times of a batch's tuples (seconds since 1970), from an observation that was asked for."""
+
+    tuples: int
+    mean: float
+    at: Mapping[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    """What Spark's stateful operators hold, and the rows they refused as too late in this batch."""
+
+    rows: int
+    bytes: int
+    late_rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class TupleIds:
     """Tuples and the XOR of their 64-bit ids on both sides of an edge (the audit on request)."""
 
@@ -59,7 +127,11 @@ class SourceRange:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """One batch. `edges` is None when Spark could not be asked (not the same as 'no edges')."""
+    """One batch. `edges` and `tasks` are None when Spark could not be asked (not the same as 'none').
+
+    `phases` are Spark's own names for the parts of a batch, in milliseconds. `python` holds what the Python bolts
+    measured since the batch before.
+    """
 
     batch: int
     finished: float
@@ -71,3 +143,9 @@ class BatchReport:
     ids: Mapping[str, TupleIds] = field(default_factory=dict)
     retried: bool = False
     stateful: bool = False
+    tasks: tuple[TaskRun, ...] | None = None
+    phases: Mapping[str, int] = field(default_factory=dict)
+    python: Mapping[str, BoltTimes] = field(default_factory=dict)
+    event_times: Mapping[str, EventTimes] = field(default_factory=dict)
+    state: StateSize | None = None
+    watermark: float | None = None

@@ -107,7 +107,7 @@ class Pipeline:
             settings.trigger,
             settings.output_mode,
         )
-        self._reader = QueryReader(self.query)
+        self._reader = QueryReader(self.query, self.compiled.shape, self.compiled.timers)
         self._clock = BatchClock(settings.batch_timeout, settings.tries, self.topology.name)
 
     # ---- steering

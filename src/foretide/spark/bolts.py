@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from foretide.spark.timing import BatchWatch, Stopwatch, Timer
 from foretide.topology.graph import Arrow, Bolt, PerTuple
 
 if TYPE_CHECKING:
@@ -28,14 +29,14 @@ Batches = Iterable[pa.RecordBatch]
 _Done = tuple[dict[str, Any], list[dict[str, Any]], Exception | None]
 
 
-def run_python(bolt: Bolt, frame: DataFrame) -> DataFrame:
+def run_python(bolt: Bolt, frame: DataFrame, timer: Timer) -> DataFrame:
     """The bolt's Python work on a frame. With dead letters the result has the column `_ft_dead`."""
     operator = bolt.operator
     assert isinstance(operator, Arrow | PerTuple)  # noqa: S101 - native work has no Python
     schema = to_arrow_schema(_struct(operator.schema), timezone="UTC")
     if bolt.on_error == "fail":
-        return frame.mapInArrow(_plain(operator, schema), operator.schema)
-    guard = Guard(bolt.id, operator, schema, bolt.retries + 1)
+        return frame.mapInArrow(_plain(operator, schema, timer), operator.schema)
+    guard = Guard(bolt.id, operator, schema, bolt.retries + 1, timer)
     return frame.mapInArrow(guard.run, f"{operator.schema}, {DEAD_COLUMN} {DEAD_TYPE}")
 
 
@@ -45,16 +46,23 @@ def _struct(schema: str) -> StructType:
     return parsed
 
 
-def _plain(operator: Arrow | PerTuple, schema: pa.Schema) -> Callable[[Any], Iterator[pa.RecordBatch]]:
+def _plain(operator: Arrow | PerTuple, schema: pa.Schema, timer: Timer) -> Callable[[Any], Iterator[pa.RecordBatch]]:
     if isinstance(operator, PerTuple):
-        return lambda batches: _each_tuple(operator, schema, batches)
-    return lambda batches: (conform(batch, schema) for batch in operator.work(iter(batches)))
+        return lambda batches: _each_tuple(operator, schema, timer, batches)
+    return lambda batches: _each_batch(operator, schema, timer, batches)
 
 
-def _each_tuple(operator: PerTuple, schema: pa.Schema, batches: Batches) -> Iterator[pa.RecordBatch]:
+def _each_tuple(operator: PerTuple, schema: pa.Schema, timer: Timer, batches: Batches) -> Iterator[pa.RecordBatch]:
+    watch = Stopwatch(timer)
     for batch in batches:
-        rows = [made for row in batch.to_pylist() for made in operator.work(row)]
+        rows = [made for row in batch.to_pylist() for made in watch.run(operator.work, row)]
         yield pa.RecordBatch.from_pylist(rows, schema)
+    watch.stop()
+
+
+def _each_batch(operator: Arrow, schema: pa.Schema, timer: Timer, batches: Batches) -> Iterator[pa.RecordBatch]:
+    watch = BatchWatch(timer)
+    return watch.made(conform(batch, schema) for batch in operator.work(watch.given(batches)))
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -78,19 +86,26 @@ class Guard:
     operator: Arrow | PerTuple
     schema: pa.Schema
     attempts: int
+    timer: Timer
 
     def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """What Spark calls in each task."""
         if isinstance(self.operator, PerTuple):
+            watch = Stopwatch(self.timer)
             for batch in batches:
-                yield from self._tuples(batch)
+                yield from self._tuples(batch, watch)
+            watch.stop()
         else:
-            taken = list(batches)
-            if taken:
-                yield from self._bisect(pa.Table.from_batches(taken))
+            timed = BatchWatch(self.timer)
+            yield from timed.made(self._halves(timed.given(batches)))
 
-    def _tuples(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        done = [(row, *self._try_tuple(row)) for row in batch.to_pylist()]
+    def _halves(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        taken = list(batches)
+        if taken:
+            yield from self._bisect(pa.Table.from_batches(taken))
+
+    def _tuples(self, batch: pa.RecordBatch, watch: Stopwatch) -> Iterator[pa.RecordBatch]:
+        done = [(row, *self._try_tuple(row, watch)) for row in batch.to_pylist()]
         try:
             good = self._batch(done)
         except Exception:  # noqa: BLE001 - some output does not fit the schema: find out whose
@@ -111,12 +126,12 @@ class Guard:
             return error
         return None
 
-    def _try_tuple(self, row: dict[str, Any]) -> tuple[list[dict[str, Any]], Exception | None]:
+    def _try_tuple(self, row: dict[str, Any], watch: Stopwatch) -> tuple[list[dict[str, Any]], Exception | None]:
         work: Callable[[Any], Iterator[Any]] = self.operator.work
         error: Exception | None = None
         for _ in range(self.attempts):
             try:
-                return list(work(dict(row))), None  # a copy: the work may change it
+                return watch.run(work, dict(row)), None  # a copy: the work may change it
             except Exception as raised:  # noqa: BLE001 - whatever a user's bolt raises
                 error = raised
         return [], error
@@ -150,6 +165,7 @@ class Guard:
         return batch.append_column(pa.field(DEAD_COLUMN, _DEAD), pa.nulls(batch.num_rows, _DEAD))
 
     def _dead(self, letters: list[dict[str, Any]]) -> pa.RecordBatch:
+        self.timer.dead(len(letters))
         columns = [pa.nulls(len(letters), field.type) for field in self.schema]
         return pa.RecordBatch.from_arrays(
             [*columns, pa.array(letters, _DEAD)],

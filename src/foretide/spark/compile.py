@@ -20,18 +20,22 @@ from foretide.folder.publication import make_folder
 from foretide.spark import sources
 from foretide.spark.bolts import DEAD_COLUMN, DEAD_TYPE, run_python
 from foretide.spark.edge import exchange, placed, task_column
+from foretide.spark.event_times import observe_event_times
 from foretide.spark.stateful import has_state, has_watermark, is_stateful
+from foretide.spark.timing import EVERY, Timers
 from foretide.topology.graph import (
     DEAD_LETTERS,
     STREAM_COLUMN,
     Bolt,
     From,
     Native,
+    PerTuple,
     Spout,
     Topology,
     output_name,
 )
 from foretide.topology.grouping import Dynamic, Fields, LoadAware, PartialKey, Shuffle
+from foretide.topology.shape import SHARED, Shape
 from foretide.topology.sink import Guarantee, Sink
 from foretide.topology.validate import find_problems, find_run_problems
 
@@ -46,10 +50,12 @@ SOURCE_COLUMN = "_source"
 
 @dataclass(frozen=True)
 class Compiled:
-    """A topology as a streaming DataFrame, and the columns of each of its output streams."""
+    """A topology as a streaming DataFrame, the columns of its output streams, and what following it needs."""
 
     frame: DataFrame
     columns: dict[str, tuple[str, ...]]
+    shape: Shape
+    timers: Timers
 
 
 def compile_topology(
@@ -60,15 +66,27 @@ def compile_topology(
     guarantee: Guarantee = "exactly-once",
     *,
     audit: bool = False,
+    time_every: int = EVERY,
 ) -> Compiled:
-    """Compile a topology, or raise one error that lists everything that is wrong with it."""
+    """Compile a topology, or raise one error that lists everything that is wrong with it.
+
+    Python bolts time every `time_every`-th tuple.
+    """
     problems = [*find_problems(topology), *find_run_problems(topology, sink, guarantee)]
-    build = _Build(spark, topology, sink, folder, guarantee, audit, problems)
+    timers = Timers.of(spark.sparkContext, _timed(topology), time_every)
+    build = _Build(spark, topology, sink, folder, guarantee, audit, timers, problems)
     build.run()
     build.problems += build.clashes()
     if build.problems:
         raise TopologyError(topology.name, build.problems)
-    return Compiled(build.output(), build.columns)
+    return Compiled(build.output(), build.columns, Shape.of(topology, build.chained, build.stateful), timers)
+
+
+def _timed(topology: Topology) -> dict[str, bool]:
+    """The Python bolts, and whether their tuples are timed one by one."""
+    return {
+        bolt.id: isinstance(bolt.operator, PerTuple) for bolt in topology.bolts if not isinstance(bolt.operator, Native)
+    }
 
 
 @dataclass
@@ -79,10 +97,13 @@ class _Build:
     folder: ControlFolder
     guarantee: Guarantee
     audit: bool
+    timers: Timers
     problems: list[Problem]
     frames: dict[str, DataFrame] = field(default_factory=dict)
     branches: list[DataFrame] = field(default_factory=list)
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    chained: set[str] = field(default_factory=set)
+    stateful: set[str] = field(default_factory=set)
 
     def run(self) -> None:
         for spout in self.topology.spouts:
@@ -110,9 +131,19 @@ class _Build:
     def _spout(self, spout: Spout) -> None:
         once_only = self.guarantee == "at-most-once"
         frame = sources.load(self.spark, spout.id, spout.source, self.folder, once_only=once_only)
+        if spout.event_time is not None:
+            frame = self._with_event_times(spout, frame, spout.event_time)
         if len(self.topology.readers(spout.id, "default")) > 1:
             frame = self._shared(spout.id, frame, sources.partitions_of(self.spark, spout.source))
         self.frames[spout.id] = frame
+
+    def _with_event_times(self, spout: Spout, frame: DataFrame, column: str) -> DataFrame:
+        if column not in frame.columns:
+            problem = Problem(
+                spout.id, f"has no column '{column}' for its event time", f"Its columns are: {', '.join(frame.columns)}"
+            )
+            raise TopologyError(self.topology.name, [problem])
+        return observe_event_times(frame, spout.id, column)
 
     def _bolt(self, bolt: Bolt) -> None:
         inputs = [(source, self._input(bolt, source)) for source in bolt.inputs]
@@ -194,6 +225,7 @@ class _Build:
     def _left_to_spark(self, bolt: Bolt, frames: list[DataFrame]) -> bool:
         """Whether there is no exchange of ours: local, or Spark's stateful operator brings its own."""
         if any(not source.grouping.exchanges for source in bolt.inputs):
+            self.chained.add(bolt.id)
             return True
         if not isinstance(bolt.operator, Native) or not is_stateful(_union(frames), bolt.operator.work):
             return False
@@ -207,12 +239,15 @@ class _Build:
                 "batch, and a bolt behind fields or global that adds the parts up",
             )
             raise TopologyError(self.topology.name, [problem])
-        return all(isinstance(source.grouping, Shuffle | Fields) for source in bolt.inputs)
+        left = all(isinstance(source.grouping, Shuffle | Fields) for source in bolt.inputs)
+        if left:
+            self.stateful.add(bolt.id)
+        return left
 
     def _worked(self, bolt: Bolt, frame: DataFrame) -> DataFrame:
         """The bolt's output with its streams told apart; unknown stream names become dead letters."""
         operator = bolt.operator
-        worked: DataFrame = operator.work(frame) if isinstance(operator, Native) else run_python(bolt, frame)
+        worked: DataFrame = operator.work(frame) if isinstance(operator, Native) else self._python(bolt, frame)
         if not _tagged(bolt):
             return worked
         if STREAM_COLUMN not in worked.columns:
@@ -223,6 +258,9 @@ class _Build:
             )
             raise TopologyError(self.topology.name, [problem])
         return _with_unknown_streams_dead(bolt, worked)
+
+    def _python(self, bolt: Bolt, frame: DataFrame) -> DataFrame:
+        return run_python(bolt, frame, self.timers.timers[bolt.id])
 
     def _sink_streams(self, bolt: Bolt, worked: DataFrame) -> list[str]:
         streams = [stream for made, stream in self.topology.outputs() if made.id == bolt.id]
@@ -252,7 +290,7 @@ class _Build:
     def _shared(self, component: str, frame: DataFrame, width: int) -> DataFrame:
         """One exchange for all readers of a component, so that it runs once. Each task keeps its tuples together."""
         self._refuse_to_share_state(component, frame)
-        name = f"{component}.out"
+        name = f"{component}{SHARED}"
         return exchange(frame.withColumn(task_column(name), F.spark_partition_id()), name, width)
 
     def _refuse_to_share_state(self, component: str, frame: DataFrame) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from foretide.metrics.batch import BatchReport, SourceRange, TupleIds
+from foretide.metrics.batch import BatchReport, BoltTimes, EventTimes, SourceRange, StateSize, TupleIds
 from foretide.spark.edge import RECEIVED, SENT
+from foretide.spark.event_times import EVENT_TIMES, read_event_times
 from foretide.spark.executions import Executions, Flows
 from foretide.spark.rest import RestUnavailableError, SparkRest
 from foretide.spark.routes import OBSERVATION
@@ -18,6 +19,9 @@ from foretide.spark.routes import OBSERVATION
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from foretide.spark.timing import Timers
+    from foretide.topology.shape import Shape
 
 _PATIENCE = 5.0
 
@@ -38,8 +42,17 @@ class QueryReader:
     metrics do not come within five seconds is reported without them.
     """
 
-    def __init__(self, query: StreamingQuery, *, per_task_every: float = 0.0) -> None:
+    def __init__(
+        self,
+        query: StreamingQuery,
+        shape: Shape | None = None,
+        timers: Timers | None = None,
+        *,
+        per_task_every: float = 0.0,
+    ) -> None:
         self._query = query
+        self._shape = shape
+        self._timers = timers
         self._last = -1
         self._waiting: deque[tuple[float, StreamingQueryProgress]] = deque()
         self._per_task_every = per_task_every
@@ -65,7 +78,7 @@ class QueryReader:
             if flows is None and self.unavailable is None and now - since < _PATIENCE:
                 break
             self._waiting.popleft()
-            reports.append(_report(progress, flows))
+            reports.append(_report(progress, flows, self._timers.since_last() if self._timers else {}))
         return reports
 
     def _fresh(self) -> list[StreamingQueryProgress]:
@@ -87,7 +100,7 @@ class QueryReader:
         try:
             if self._executions is None:
                 self._rest = SparkRest.of(self._query_context())
-                self._executions = Executions(self._rest, str(self._query.runId))
+                self._executions = Executions(self._rest, str(self._query.runId), self._shape)
             flows = self._executions.flows(batch, per_task=per_task)
         except RestUnavailableError as error:
             self.unavailable = str(error)
@@ -113,7 +126,7 @@ class QueryReader:
             self._rest.close()
 
 
-def _report(progress: StreamingQueryProgress, flows: Flows | None) -> BatchReport:
+def _report(progress: StreamingQueryProgress, flows: Flows | None, python: dict[str, BoltTimes]) -> BatchReport:
     duration = progress.durationMs.get("triggerExecution", 0) / 1000
     observed = progress.observedMetrics
     routes = observed.get(OBSERVATION)
@@ -128,7 +141,35 @@ def _report(progress: StreamingQueryProgress, flows: Flows | None) -> BatchRepor
         ids=_ids(observed),
         retried=flows is not None and flows.retried,
         stateful=bool(progress.stateOperators),
+        tasks=None if flows is None else flows.tasks,
+        phases=dict(progress.durationMs),
+        python=python,
+        event_times=_event_times(observed),
+        state=_state(progress.stateOperators),
+        watermark=_watermark(progress.eventTime),
     )
+
+
+def _event_times(observed: Any) -> dict[str, EventTimes]:
+    names = [name for name in observed if name.startswith(EVENT_TIMES)]
+    read = {name.removeprefix(EVENT_TIMES): read_event_times(observed[name]) for name in names}
+    return {spout: times for spout, times in read.items() if times is not None}
+
+
+def _state(operators: Any) -> StateSize | None:
+    if not operators:
+        return None
+    return StateSize(
+        sum(each.numRowsTotal for each in operators),
+        sum(each.memoryUsedBytes for each in operators),
+        sum(each.numRowsDroppedByWatermark for each in operators),
+    )
+
+
+def _watermark(event_time: Any) -> float | None:
+    stamp = (event_time or {}).get("watermark")
+    seconds = datetime.fromisoformat(stamp).timestamp() if stamp else 0.0
+    return seconds or None  # 1970: no watermark yet
 
 
 def _source(source: Any) -> SourceRange:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from foretide.metrics.audit import FirstEdge
 from foretide.topology.graph import Bolt, Spout, Topology
 from foretide.topology.grouping import All
+from foretide.topology.shape import SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def first_edges(topology: Topology) -> dict[str, FirstEdge]:
     """Each such edge with its spouts. A spout with several readers has one exchange of its own, `<spout>.out`."""
-    shared = {f"{spout.id}.out": FirstEdge((spout.id,)) for spout in topology.spouts if _shared(topology, spout)}
+    shared = {f"{spout.id}{SHARED}": FirstEdge((spout.id,)) for spout in topology.spouts if _shared(topology, spout)}
     spouts = {spout.id for spout in topology.spouts}
     direct = {
         bolt.id: FirstEdge(tuple(source.component for source in bolt.inputs), _copies(bolt))

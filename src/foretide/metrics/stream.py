@@ -1,0 +1,216 @@
+"""A batch as samples: query, operators, edges and tasks. What cannot be known gives no sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from foretide.metrics.batch import BatchReport, BoltTimes, EdgeFlow, TaskRun
+from foretide.metrics.metric import Sample
+
+_SECOND = 1000.0
+_PHASES = {
+    "batch_duration_ms": ("triggerExecution",),
+    "add_batch_ms": ("addBatch",),
+    "query_planning_ms": ("queryPlanning",),
+    "latest_offset_ms": ("latestOffset",),
+    "commit_ms": ("walCommit", "commitOffsets"),
+}
+_TIMED_TO_VARY = 2
+"""Tuples that must have been timed before their variation can be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpoutFigures:
+    """What a spout's own clock tells of a batch: arrivals, and the latency of its tuples in seconds by quantile."""
+
+    arrival_rate: float | None = None
+    arrival_scv: float | None = None
+    mean_latency: float | None = None
+    tuples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a report does not hold: time since the commit before, the spouts' figures, latency of all tuples.
+
+    `sole_source` names the spout whose tuples, all of them and no others, a bolt gets: they share the arrivals.
+    """
+
+    interval: float
+    query: str
+    spouts: Mapping[str, SpoutFigures] = field(default_factory=dict)
+    latency: Mapping[str, float] = field(default_factory=dict)
+    sole_source: Mapping[str, str] = field(default_factory=dict)
+
+
+def stream_samples(report: BatchReport, around: Around) -> list[Sample]:
+    """Everything that one batch showed."""
+    made = _Making(report, around)
+    return [*made.of_query(), *made.of_operators(), *made.of_edges(), *made.of_tasks()]
+
+
+@dataclass(frozen=True)
+class _Making:
+    report: BatchReport
+    around: Around
+
+    def _sample(self, metric: str, subject: str, value: float | None) -> Iterator[Sample]:
+        if value is not None:
+            yield Sample(metric, subject, self.report.finished, float(value))
+
+    # ---- the query
+
+    def of_query(self) -> Iterator[Sample]:
+        report, name = self.report, self.around.query
+        for metric, value in self._query_figures().items():
+            yield from self._sample(metric, name, value)
+        for metric, phases in _PHASES.items():
+            known = [report.phases[phase] for phase in phases if phase in report.phases]
+            yield from self._sample(metric, name, sum(known) if known else None)
+        for metric, seconds in self.around.latency.items():
+            yield from self._sample(metric, name, seconds * _SECOND)
+
+    def _query_figures(self) -> dict[str, float | None]:
+        report = self.report
+        lags = [source.backlog for source in report.sources]
+        rate, fullest = _over(report.input_rows, self.around.interval), self._fullest()
+        state, failed = report.state, [task for task in report.tasks or () if task.failed]
+        return {
+            "batch": report.batch,
+            "input_rows": report.input_rows,
+            "input_rows_per_second": rate,
+            "processed_rows_per_second": _over(report.input_rows, report.duration),
+            "sustainable_rows_per_second": None if rate is None or fullest is None else _over(rate, fullest),
+            "total_lag": None if None in lags or not lags else sum(lag or 0 for lag in lags),
+            "route_version": report.route_version,
+            "retried_tasks": None if report.tasks is None else len(failed),
+            "state_rows": state.rows if state else None,
+            "state_bytes": state.bytes if state else None,
+            "late_rows": state.late_rows if state else None,
+            "watermark_delay_ms": None if report.watermark is None else (report.finished - report.watermark) * _SECOND,
+        }
+
+    def _fullest(self) -> float | None:
+        """The share of the time that the busiest replica was busy."""
+        busy = [run.run_ms for run in self.report.tasks or () if run.rows_in and not run.failed]
+        return _over(max(busy), self.around.interval * _SECOND) if busy else None
+
+    # ---- operators
+
+    def of_operators(self) -> Iterator[Sample]:
+        for operator, runs in self._by_operator().items():
+            work = [run for run in runs if not run.passing]
+            for metric, value in self._operator_figures(operator, work, runs).items():
+                yield from self._sample(metric, operator, value)
+        for spout, figures in self.around.spouts.items():
+            yield from self._sample("arrival_rate", spout, figures.arrival_rate)
+            latency = figures.mean_latency
+            yield from self._sample("complete_latency_ms", spout, None if latency is None else latency * _SECOND)
+        for source in self.report.sources:
+            if source.spout is not None:
+                yield from self._sample("lag", source.spout, source.backlog)
+
+    def _by_operator(self) -> dict[str, list[TaskRun]]:
+        found: dict[str, list[TaskRun]] = {}
+        for run in self.report.tasks or ():
+            if run.operator is not None and not run.failed:
+                found.setdefault(run.operator, []).append(run)
+        for bolt in self.report.python:
+            found.setdefault(bolt, [])
+        return found
+
+    def _operator_figures(self, operator: str, work: list[TaskRun], runs: list[TaskRun]) -> dict[str, float | None]:
+        timed = self.report.python.get(operator)
+        return {
+            **(self._work_figures(operator, work, runs) if work else {}),
+            **_timed_figures(timed),
+            **self._arrival_figures(operator),
+        }
+
+    def _work_figures(self, operator: str, work: list[TaskRun], runs: list[TaskRun]) -> dict[str, float | None]:
+        processed = sum(run.rows_in for run in work)
+        emitted = sum(run.rows_out for run in work)
+        busy = sum(run.run_ms for run in work)
+        active = sum(1 for run in work if run.rows_in)
+        spent = self.around.interval * _SECOND
+        busiest = max(run.run_ms for run in work)
+        return {
+            "arrival_rate": None if operator in self.around.spouts else _over(processed, self.around.interval),
+            "service_time_ms": _over(sum(run.service_ms for run in work if run.rows_in), processed),
+            "processed": processed,
+            "emitted": emitted,
+            "acked": processed,
+            "execute_latency_ms": _over(sum(run.run_ms for run in work if run.rows_in), processed),
+            "active_tasks": active,
+            "utilization": _over(busy, spent * active),
+            "capacity": _over(busiest, spent),
+            "busy_time_ms_per_second": _over(busy, self.around.interval * active),
+            "true_processing_rate": _over(processed * active * _SECOND, busy),
+            "selectivity": _over(emitted, processed),
+            "inbound_waiting_ms": sum(run.waited_ms + run.fetch_wait_ms for run in work) / len(work),
+            "outbound_sending_ms": sum(run.write_ms for run in runs) / len(work),
+        }
+
+    def _arrival_figures(self, operator: str) -> dict[str, float | None]:
+        source = self.around.sole_source.get(operator, operator)
+        figures = self.around.spouts.get(source)
+        return {"arrival_scv": figures.arrival_scv if figures else None}
+
+    # ---- edges and tasks
+
+    def of_edges(self) -> Iterator[Sample]:
+        for edge, flow in (self.report.edges or {}).items():
+            yield from self._sample("rows_written", edge, flow.written)
+            yield from self._sample("rows_read", edge, flow.read)
+            yield from self._sample("skew", edge, _skew(flow))
+        processed: dict[str, int] = {}
+        sent: dict[tuple[str, str], int] = {}
+        for run in self.report.tasks or ():
+            if run.operator is None or run.failed:
+                continue
+            if not run.passing:
+                processed[run.operator] = processed.get(run.operator, 0) + run.rows_in
+            if run.feeds is not None and not run.feeds.startswith(f"{run.operator}."):
+                pair = (run.operator, run.feeds)
+                sent[pair] = sent.get(pair, 0) + run.rows_out
+        for (source, target), rows in sent.items():
+            yield from self._sample("flow_fraction", f"{source}->{target}", _over(rows, processed.get(source, 0)))
+
+    def of_tasks(self) -> Iterator[Sample]:
+        for run in self.report.tasks or ():
+            if run.operator is None or run.task is None or run.passing or run.failed:
+                continue
+            subject = f"{run.operator}/{run.task}"
+            yield from self._sample("task_rows", subject, run.rows_in)
+            yield from self._sample("task_busy_ms", subject, run.run_ms)
+            yield from self._sample("task_service_time_ms", subject, _over(run.service_ms, run.rows_in))
+
+
+def _timed_figures(timed: BoltTimes | None) -> dict[str, float | None]:
+    """What a Python bolt measured of itself goes before what its tasks imply."""
+    if timed is None or not timed.timed:
+        return {} if timed is None else {"failed": timed.dead}
+    mean = timed.seconds / timed.timed
+    return {"service_time_ms": mean * _SECOND, "service_scv": service_scv(timed), "failed": timed.dead}
+
+
+def service_scv(timed: BoltTimes) -> float | None:
+    """Variance over squared mean of the times of single tuples; None when they were not timed one by one."""
+    if timed.squares is None or timed.timed < _TIMED_TO_VARY or not timed.seconds:
+        return None
+    mean = timed.seconds / timed.timed
+    variance = (timed.squares - timed.timed * mean * mean) / (timed.timed - 1)
+    return max(0.0, variance) / (mean * mean)
+
+
+def _skew(flow: EdgeFlow) -> float | None:
+    if flow.per_task is None:
+        return None
+    active = [rows for rows in flow.per_task if rows]
+    return max(active) * len(active) / sum(active) if active else None
+
+
+def _over(amount: float, by: float) -> float | None:
+    """A quotient; not known when there is nothing to divide by, as after a clock that stood still or jumped back."""
+    return amount / by if by > 0 else None

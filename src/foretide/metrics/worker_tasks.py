@@ -1,0 +1,51 @@
+"""What a worker's tasks tell of it: the features of the paper's hook (Table I), and those of Spark's own counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from foretide.metrics.batch import TaskRun
+from foretide.metrics.metric import Sample
+
+
+def worker_samples(runs: Iterable[TaskRun], seconds: float, at: float) -> list[Sample]:
+    """Samples for every worker that ran tasks in the last `seconds`, as of `at`."""
+    by_worker: dict[str, list[TaskRun]] = {}
+    for run in runs:
+        by_worker.setdefault(run.worker, []).append(run)
+    if seconds <= 0:
+        return []
+    return [
+        Sample(metric, worker, at, value)
+        for worker, mine in by_worker.items()
+        for metric, value in _figures(mine, seconds).items()
+        if value is not None
+    ]
+
+
+def _figures(runs: Sequence[TaskRun], seconds: float) -> dict[str, float | None]:
+    """A worker's figures. What Storm calls an outbound batch is the output that one task leaves for the next stage."""
+    tuples = sum(run.rows_in for run in runs)
+    sending = [run for run in runs if run.bytes_written]
+    return {
+        "worker_tuple_execution_time_ms": sum(run.service_ms for run in runs if run.rows_in) / tuples
+        if tuples
+        else None,
+        "worker_inbound_tuples_per_second": tuples / seconds,
+        "worker_inbound_queuing_time_ms": sum(run.waited_ms + run.fetch_wait_ms for run in runs) / len(runs),
+        "worker_outbound_batch_sending_time_ms": sum(run.write_ms for run in sending) / len(sending)
+        if sending
+        else None,
+        "worker_outbound_batches_per_second": len(sending) / seconds,
+        "worker_task_run_ms_per_second": sum(run.run_ms for run in runs) / seconds,
+        "worker_task_cpu_ms_per_second": sum(run.cpu_ms for run in runs) / seconds,
+        "worker_task_deserialize_ms_per_second": sum(run.deserialize_ms for run in runs) / seconds,
+        "worker_task_gc_ms_per_second": sum(run.gc_ms for run in runs) / seconds,
+        "worker_fetch_wait_ms_per_second": sum(run.fetch_wait_ms for run in runs) / seconds,
+        "worker_shuffle_read_bytes_per_second": sum(run.bytes_read for run in runs) / seconds,
+        "worker_shuffle_write_bytes_per_second": sum(run.bytes_written for run in runs) / seconds,
+        "worker_shuffle_write_ms_per_second": sum(run.write_ms for run in runs) / seconds,
+        "worker_spilled_bytes_per_second": sum(run.spilled_bytes for run in runs) / seconds,
+        "worker_tasks_per_second": len(runs) / seconds,
+        "worker_failed_tasks_per_second": sum(1 for run in runs if run.failed) / seconds,
+    }

@@ -1,0 +1,98 @@
+"""Which component does the work behind what a stage reads: how tasks find their operator.
+
+A stage begins where an exchange is read or a source is scanned. An edge's exchange names its bolt; scans and Spark's
+own exchanges have no name, and are told by what they feed or by what feeds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from foretide.topology.graph import Bolt, Spout, Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+SHARED = ".out"
+"""How the exchange is called that several readers of a component share: `<component>.out`."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The scans that feed each exchange, in the order of the plan, and the bolt behind Spark's own exchanges.
+
+    `scans[None]` are those that reach the sink, or an exchange of Spark's own, without passing an edge.
+    """
+
+    scans: Mapping[str | None, tuple[str, ...]] = field(default_factory=dict)
+    behind: Mapping[str, str] = field(default_factory=dict)
+
+    def scan(self, feeds: str | None, place: int, count: int) -> str | None:
+        """The spout of the scan at a place among `count` scans of one stage, None when that is not certain."""
+        known = self.scans.get(feeds, ())
+        return known[place] if len(known) == count else None
+
+    def after(self, operator: str | None) -> str | None:
+        """The operator behind an exchange of Spark's own that `operator` writes to."""
+        return None if operator is None else self.behind.get(operator, operator)
+
+    @classmethod
+    def of(cls, topology: Topology, chained: AbstractSet[str], stateful: AbstractSet[str]) -> Shape:
+        """The shape of a topology: `chained` bolts have no exchange, `stateful` ones are behind one of Spark's own."""
+        return _Reading(topology, chained, stateful).shape()
+
+
+@dataclass(frozen=True)
+class _Reading:
+    topology: Topology
+    chained: AbstractSet[str]
+    stateful: AbstractSet[str]
+
+    def shape(self) -> Shape:
+        scans: dict[str | None, tuple[str, ...]] = {
+            f"{spout.id}{SHARED}": (spout.id,) for spout in self.topology.spouts if self._shared(spout.id)
+        }
+        loose: list[str] = []
+        for bolt in self.topology.bolts:
+            fed = tuple(spout for source in bolt.inputs for spout in self._scans_of(source.component))
+            if bolt.id in self.stateful or (bolt.id in self.chained and not self._readers(bolt.id)):
+                loose += fed
+            elif bolt.id not in self.chained:
+                scans[bolt.id] = fed
+        return Shape({**scans, None: tuple(loose)}, self._behind())
+
+    def _readers(self, component: str) -> int:
+        part = self.topology.component(component)
+        streams = part.streams if isinstance(part, Bolt) else ("default",)
+        return sum(len(self.topology.readers(component, stream)) for stream in streams)
+
+    def _shared(self, component: str) -> bool:
+        return self._readers(component) > 1
+
+    def _scans_of(self, component: str) -> tuple[str, ...]:
+        """The spouts that a component's own stage scans: itself, or those that a chained bolt sits on."""
+        if self._shared(component):
+            return ()
+        part = self.topology.component(component)
+        if isinstance(part, Spout):
+            return (component,)
+        if isinstance(part, Bolt) and component in self.chained:
+            return tuple(spout for source in part.inputs for spout in self._scans_of(source.component))
+        return ()
+
+    def _operator(self, component: str) -> str:
+        """The operator that a component's tasks are counted under: a chained bolt runs in its first input's tasks."""
+        part = self.topology.component(component)
+        if isinstance(part, Bolt) and component in self.chained and part.inputs:
+            return self._operator(part.inputs[0].component)
+        return component
+
+    def _behind(self) -> dict[str, str]:
+        found: dict[str, set[str]] = {}
+        for bolt in self.topology.bolts:
+            if bolt.id in self.stateful:
+                for source in bolt.inputs:
+                    found.setdefault(self._operator(source.component), set()).add(bolt.id)
+        return {operator: next(iter(bolts)) for operator, bolts in found.items() if len(bolts) == 1}
