@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.metrics.batch import SourceRange
-from foretide.runtime.latency import latency
+from foretide.runtime.arrivals import latency
 from foretide.spark.replay import ReplayPlan
 from foretide.topology.source import Replay
 from foretide.workloads.curve import Curve

@@ -47,7 +47,7 @@ def links(*pairs):
 
 
 # The graph of one batch as Spark 4.3 keeps it, cut down:
-# s -> parse (3) -> parse.out -> p2 (2) and sum-up (global); t and p2 -> window, of Spark's own (4) -> sink; sum-up -> sink.
+# s -> parse (3) -> parse.out -> p2 (2) and sum-up (global) -> sink; t and p2 -> window, of Spark's own (4) -> sink.
 NODES = [
     node(0, "Union", "Union"),
     exchange(4, "SinglePartition, REPARTITION_BY_NUM, [plan_id=483]", "257", "257", "13.0", "11.0"),

@@ -7,7 +7,7 @@ import sys
 import typer
 from rich.console import Console
 
-from foretide.cli import admission, apps, plan, route, run, simulate, topology
+from foretide.cli import admission, apps, metrics, plan, route, run, simulate, topology
 from foretide.errors import ForetideError
 
 
@@ -27,6 +27,7 @@ app = _Friendly(
 )
 app.command("run")(run.run)
 app.command("apps")(apps.apps)
+app.command("metrics")(metrics.metrics)
 app.command("plan")(plan.plan)
 app.command("simulate")(simulate.simulate)
 app.add_typer(topology.app, name="topology")

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from foretide.runtime.latency import latency
+from foretide.runtime.arrivals import latency
 from foretide.runtime.replayed import taken_by
 
 if TYPE_CHECKING:

@@ -22,11 +22,15 @@ from foretide.metrics.batch import BatchReport
 from foretide.routing.table import RouteTable, parse_ratio
 from foretide.runtime.balance import LoadAwareBalance
 from foretide.runtime.loops import LoopGuard
+from foretide.runtime.monitor import Monitor
+from foretide.runtime.monitor_settings import MonitorSettings
 from foretide.runtime.registry import Running, announce, withdraw
 from foretide.runtime.timeout import BatchClock
 from foretide.spark.compile import Compiled, compile_topology
 from foretide.spark.progress import QueryReader
 from foretide.spark.query import read_output, start_query
+from foretide.spark.timing import EVERY
+from foretide.spark.workers import Workers
 from foretide.topology.first_edges import first_edges
 
 if TYPE_CHECKING:
@@ -53,6 +57,7 @@ class RunSettings:
         tries: How often one batch may run into its time-out before the pipeline gives up.
         output_mode: Spark's output mode; files take only `append`.
         loop_patience: Batches over which a feedback loop may grow before it is stopped.
+        monitoring: What is measured and kept, and when an alarm is raised; None measures nothing but the audit.
     """
 
     guarantee: Guarantee = "exactly-once"
@@ -62,6 +67,7 @@ class RunSettings:
     tries: int = 3
     output_mode: str = "append"
     loop_patience: int = 50
+    monitoring: MonitorSettings | None = field(default_factory=MonitorSettings)
 
 
 @dataclass
@@ -82,17 +88,27 @@ class Pipeline:
         self._listeners: list[OnReport] = []
         self._stopping = threading.Event()
         self._failure: ForetideError | None = None
-        self._running = Running(self.topology.name, os.getpid(), absolute(self.folder.location))
         self._first_edges = first_edges(self.topology)
         self._good_routes = self.folder.routes()
         self._balance = LoadAwareBalance.of(self.topology)
         self._loops = LoopGuard(self.topology, self.sink, self.settings.loop_patience)
         self._told_unavailable = False
+        self.monitor = self._monitor()
+        store = self.monitor.store if self.monitor else None
+        self._running = Running(self.topology.name, os.getpid(), absolute(self.folder.location), store)
+
+    def _monitor(self) -> Monitor | None:
+        settings = self.settings.monitoring
+        if settings is None:
+            return None
+        return Monitor(self.topology, absolute(self.folder.location), Workers.of_active(), settings)
 
     def start(self) -> Pipeline:
-        """Start the query and the thread that follows it."""
+        """Start the query, the thread that follows it, and monitoring."""
         self._open()
         announce(self._running)
+        if self.monitor is not None:
+            self.monitor.start()
         self._thread = threading.Thread(target=self._follow, name=f"foretide-{self.topology.name}", daemon=True)
         self._thread.start()
         return self
@@ -107,7 +123,8 @@ class Pipeline:
             settings.trigger,
             settings.output_mode,
         )
-        self._reader = QueryReader(self.query, self.compiled.shape, self.compiled.timers)
+        every = settings.monitoring.tasks_every if settings.monitoring else 0.0
+        self._reader = QueryReader(self.query, self.compiled.shape, self.compiled.timers, per_task_every=every)
         self._clock = BatchClock(settings.batch_timeout, settings.tries, self.topology.name)
 
     # ---- steering
@@ -178,6 +195,8 @@ class Pipeline:
             self._drain()
         finally:
             self._reader.close()
+            if self.monitor is not None:
+                self.monitor.stop()
             withdraw(self._running)
 
     def _drain(self) -> None:
@@ -214,6 +233,8 @@ class Pipeline:
             self._balance.step(report, self.folder)
         if report.input_rows:
             self.folder.report(_status(report, alarms))
+        if self.monitor is not None:
+            self._tell(self.monitor.see, report, alarms)
         for listener in self._listeners:
             self._tell(listener, report, alarms)
         self._loops.see(report)
@@ -300,5 +321,8 @@ def submit(
     """
     chosen = settings or RunSettings()
     folder = ControlFolder(f"{checkpoint}/foretide")
-    compiled = compile_topology(spark, topology, sink, folder, chosen.guarantee, audit=chosen.audit_ids)
+    every = chosen.monitoring.time_every if chosen.monitoring else EVERY
+    compiled = compile_topology(
+        spark, topology, sink, folder, chosen.guarantee, audit=chosen.audit_ids, time_every=every
+    )
     return Pipeline(topology, sink, checkpoint, chosen, folder, compiled).start()

@@ -12,11 +12,12 @@ from foretide.errors import PipelineNotFoundError
 
 @dataclass(frozen=True)
 class Running:
-    """A running pipeline and where its control folder is."""
+    """A running pipeline, where its control folder is, and where its metrics are kept."""
 
     name: str
     pid: int
     control: str
+    store: str | None = None
 
 
 def home() -> Path:
@@ -27,7 +28,9 @@ def home() -> Path:
 def announce(running: Running) -> None:
     """Let other terminals find a pipeline."""
     home().mkdir(parents=True, exist_ok=True)
-    _file(running.name, running.pid).write_text(json.dumps(asdict(running)), encoding="utf-8")
+    file = _file(running.name, running.pid)
+    file.touch(mode=0o600)  # the address of a store may hold a password
+    file.write_text(json.dumps(asdict(running)), encoding="utf-8")
 
 
 def withdraw(running: Running) -> None:

@@ -89,6 +89,13 @@ class ReplayPlan:
             return due
         return np.append(due, self._flush_due(payload))
 
+    def due_at(self, rows: np.ndarray) -> np.ndarray:
+        """When each of these rows, in ascending order, falls due: without those in between where that is many."""
+        first, last = int(rows[0]), int(rows[-1]) + 1
+        if last - first <= _CHUNK:
+            return np.asarray(self.due_seconds(first, last)[rows - first])
+        return np.array([float(self.due_seconds(int(row), int(row) + 1)[0]) for row in rows])
+
     def _flush_due(self, payload: int) -> float:
         """When the flush falls due: as the row after the last one, or at the end of the curve."""
         curve = self.source.curve

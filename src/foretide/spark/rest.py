@@ -24,12 +24,12 @@ class SparkRest:
         self._prefix = f"/api/v1/applications/{application}"
 
     @classmethod
-    def of(cls, context: SparkContext) -> SparkRest:
+    def of(cls, context: SparkContext, timeout: float = 30.0) -> SparkRest:
         """The interface of a context; an error says what to set when its UI is off."""
         url = context.uiWebUrl
         if not url:
             raise RestUnavailableError("Spark's UI is off (spark.ui.enabled=false), and with it the REST interface")
-        return cls(url, context.applicationId)
+        return cls(url, context.applicationId, timeout)
 
     def get(self, path: str) -> Any:
         """The answer as JSON, None when there is no such thing (404)."""

@@ -36,3 +36,13 @@ def _fed_by(bolt: Bolt, spouts: set[str]) -> bool:
 def _copies(bolt: Bolt) -> int:
     inputs: Sequence[object] = [source.grouping for source in bolt.inputs]
     return bolt.pool_size if all(isinstance(grouping, All) for grouping in inputs) else 1
+
+
+def sole_sources(topology: Topology) -> dict[str, str]:
+    """Bolts that get every tuple of one spout, once, and no other: they see the spout's own arrivals."""
+    spouts = {spout.id for spout in topology.spouts}
+    return {
+        bolt.id: bolt.inputs[0].component
+        for bolt in topology.bolts
+        if len(bolt.inputs) == 1 and _fed_by(bolt, spouts) and not isinstance(bolt.inputs[0].grouping, All)
+    }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from foretide.errors import WorkloadError
+from foretide.workloads.arrivals import random_counts, random_rows_before
 from foretide.workloads.checks import check_number, check_whole, json_object
 from foretide.workloads.traces import load_trace
 
@@ -45,11 +46,13 @@ class Curve:
         seconds: The length of each segment.
         rates: The rows per second of each segment.
         endless: Whether the last rate goes on for ever; otherwise nothing falls due after the last segment.
+        poisson: The seed of random arrivals, as many in all; evenly spaced ones when None.
     """
 
     seconds: tuple[float, ...]
     rates: tuple[float, ...]
     endless: bool = False
+    poisson: int | None = None
 
     def __post_init__(self) -> None:
         seconds, rates = _vector("seconds", self.seconds), _vector("rates", self.rates)
@@ -60,6 +63,8 @@ class Curve:
             )
         if not isinstance(self.endless, bool):
             raise WorkloadError(f"endless is {self.endless!r}; give true or false.")
+        if self.poisson is not None:
+            check_whole("poisson", self.poisson, 0, MAX_COUNT)
         _check_segments(seconds, rates)
         if self.endless and rates[-1] == 0:
             raise WorkloadError("an endless curve ends in rate 0; give a last rate above 0, or let the curve end.")
@@ -131,12 +136,19 @@ class Curve:
     def from_json(cls, text: str) -> Self:
         """The curve that `to_json` wrote."""
         fields = json_object("the curve", text)
-        if not {"seconds", "rates"} <= fields.keys() <= {"seconds", "rates", "endless"}:
+        if not {"seconds", "rates"} <= fields.keys() <= {"seconds", "rates", "endless", "poisson"}:
             raise WorkloadError(
                 f"the curve has the fields {', '.join(sorted(fields)) or 'none'}; "
-                "give seconds and rates, and endless if it goes on for ever."
+                "give seconds and rates, endless if it goes on for ever, and poisson for random arrivals."
             )
         return cls(**fields)
+
+    def with_poisson_arrivals(self, seed: int) -> Self:
+        """The same load with arrivals at random: a Poisson process, with as many rows in all.
+
+        Of each thousand rows, about, the moments are drawn independently of each other within their time.
+        """
+        return replace(self, poisson=seed)
 
     def to_json(self) -> str:
         """The curve as text, without loss."""
@@ -173,14 +185,19 @@ class Curve:
         total = self.total_rows
         if total is not None and elapsed >= self.duration:
             return total
-        return self._settle(elapsed, self._cumulative(elapsed), MAX_COUNT if total is None else total)
+        guess, limit = self._cumulative(elapsed), MAX_COUNT if total is None else total
+        if self.poisson is None:
+            return self._settle(elapsed, guess, limit)
+        return random_rows_before(lambda counts: self._due(counts) <= elapsed, self.poisson, guess, limit)
 
     def due_times(self, first: int, last: int) -> NDArray[np.float64]:
         """The elapsed seconds at which rows [first, last) fall due, in ascending order."""
         total = MAX_COUNT if self.total_rows is None else self.total_rows
         check_whole("last", last, 0, total)
         check_whole("first", first, 0, last)
-        return self._due(np.arange(first + 1, last + 1, dtype=np.float64))
+        if self.poisson is None:
+            return self._due(np.arange(first + 1, last + 1, dtype=np.float64))
+        return self._due(random_counts(self.poisson, first, last, total))
 
     @cached_property
     def _edges(self) -> NDArray[np.float64]:

@@ -1,0 +1,178 @@
+"""`foretide metrics APP`: what is measured of a pipeline, from its store; live with `--follow`."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from foretide.cli.pipelines import JsonOption
+from foretide.errors import StoreError
+from foretide.metrics.catalogue import CATALOGUE
+from foretide.metrics.metric import Level, Sample
+from foretide.runtime.monitor import store_of
+from foretide.runtime.registry import find_running
+from foretide.store.export import export_parquet
+from foretide.store.metric_store import MetricStore
+from foretide.store.records import AlarmRecord
+
+_FOLLOW = 1.0
+_RECENT_ALARMS = 5
+_SHOWN: dict[Level, tuple[str, ...]] = {
+    Level.QUERY: (
+        "batch", "input_rows_per_second", "batch_duration_ms", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms",
+        "total_lag", "route_version",
+    ),
+    Level.OPERATOR: (
+        "arrival_rate", "service_time_ms", "service_scv", "utilization", "capacity", "true_processing_rate",
+        "selectivity", "active_tasks", "failed",
+    ),
+    Level.EDGE: ("rows_written", "rows_read", "skew", "flow_fraction"),
+    Level.TASK: ("task_rows", "task_busy_ms", "task_service_time_ms"),
+    Level.WORKER: (
+        "worker_tuple_execution_time_ms", "worker_inbound_tuples_per_second", "worker_inbound_queuing_time_ms",
+        "worker_outbound_batch_sending_time_ms", "worker_cpu_user_percent", "worker_heap_bytes", "worker_gc_ms_per_second",
+    ),
+    Level.MACHINE: (
+        "machine_cpu_busy_percent", "machine_load_1", "machine_run_queue", "machine_memory_available_bytes",
+        "machine_disk_busy_percent",
+    ),
+}  # fmt: skip
+"""What the tables show of each level; `--json` and `--level` show everything."""
+
+StoreOption = Annotated[str | None, typer.Option("--store", help="The store (a file or URL), instead of its name.")]
+
+
+def metrics(
+    app: Annotated[str | None, typer.Argument(metavar="[APP]", help="The pipeline; the one that runs unless said.")] = None,
+    store: StoreOption = None,
+    level: Annotated[Level | None, typer.Option(help="Only this level, with all its metrics.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Write all that is kept to a Parquet file.")] = None,
+    wide: Annotated[Level | None, typer.Option(help="Export one level as a table with a column a metric.")] = None,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show it live, until Ctrl-C.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is measured of a pipeline: query, operators, edges, workers, machines, alarms."""
+    with _opened(app, store) as found:
+        name = _pipeline(found, app)
+        if export is not None:
+            rows = export_parquet(found, name, export, wide=wide)
+            typer.echo(json.dumps({"file": str(export), "rows": rows}) if as_json else f"{rows} rows in {export}")
+        elif follow:
+            _follow(found, name, level, as_json=as_json)
+        elif as_json:
+            typer.echo(json.dumps(_as_json(found, name, level)))
+        else:
+            Console().print(_page(found, name, level))
+
+
+def _opened(app: str | None, store: str | None) -> MetricStore:
+    if store is not None:
+        return MetricStore.open(store, create=False)
+    running = find_running(app)
+    return MetricStore.open(running.store or store_of(running.control, running.name), create=False)
+
+
+def _pipeline(store: MetricStore, app: str | None) -> str:
+    """The pipeline that is meant; an error lists those there are."""
+    there = store.pipelines()
+    if app is not None and app in there:
+        return app
+    if app is None and len(there) == 1:
+        return there[0]
+    names = ", ".join(there) or "none"
+    meant = "say which pipeline" if app is None else f"there are no metrics of '{app}'"
+    raise StoreError(f"{meant}; the store has: {names}")
+
+
+def _follow(store: MetricStore, name: str, level: Level | None, *, as_json: bool) -> None:
+    try:
+        if as_json:
+            while True:
+                typer.echo(json.dumps(_as_json(store, name, level)))
+                time.sleep(_FOLLOW)
+        with Live(_page(store, name, level), refresh_per_second=2) as live:
+            while True:
+                time.sleep(_FOLLOW)
+                live.update(_page(store, name, level))
+    except KeyboardInterrupt:
+        return
+
+
+def _as_json(store: MetricStore, name: str, level: Level | None) -> dict[str, Any]:
+    now = time.time()
+    figures = [_figure(sample, now) for sample in _latest(store, name, level)]
+    alarms = [{slot: getattr(alarm, slot) for slot in alarm.__slots__} for alarm in store.alarms(name)]
+    return {"pipeline": name, "at": now, "figures": figures, "alarms": alarms}
+
+
+def _figure(sample: Sample, now: float) -> dict[str, Any]:
+    metric = CATALOGUE.get(sample.metric)
+    return {
+        "metric": sample.metric,
+        "unit": metric.unit if metric else None,
+        "level": metric.level if metric else None,
+        "subject": sample.subject,
+        "value": sample.value,
+        "at": sample.at,
+        "age": max(0.0, now - sample.at),
+    }
+
+
+def _latest(store: MetricStore, name: str, level: Level | None) -> list[Sample]:
+    names = None if level is None else [metric.name for metric in CATALOGUE.values() if metric.level is level]
+    return store.latest(name, names)
+
+
+def _page(store: MetricStore, name: str, level: Level | None) -> Group:
+    samples = _latest(store, name, level)
+    if not samples:
+        return Group(Text(f"{name}: nothing was measured yet"))
+    newest = max(sample.at for sample in samples)
+    head = Text(f"{name}, measured {max(0.0, time.time() - newest):.0f} s ago", style="bold")
+    tables = [_level_table(each, samples, whole=level is not None) for each in ([level] if level else Level)]
+    alarms = [Text(f"alarm: {_said(alarm)}", style="red") for alarm in store.alarms(name)[-_RECENT_ALARMS:]]
+    return Group(head, *(table for table in tables if table is not None), *alarms)
+
+
+def _said(alarm: AlarmRecord) -> str:
+    return f"{time.strftime('%H:%M:%S', time.localtime(alarm.at))} {alarm.rule}: {alarm.message}"
+
+
+def _level_table(level: Level, samples: list[Sample], *, whole: bool) -> Table | None:
+    """One level: its subjects down, its main metrics across; all metrics of a level stand one below the other."""
+    mine = [s for s in samples if (metric := CATALOGUE.get(s.metric)) is not None and metric.level is level]
+    if whole:
+        return _long_table(level, mine)
+    shown = [name for name in _SHOWN[level] if any(sample.metric == name for sample in mine)]
+    if not shown:
+        return None
+    table = Table(level.value, *(f"{name}\n[dim]{CATALOGUE[name].unit}[/]" for name in shown), box=None, padding=(0, 2, 0, 0))
+    values = {(sample.subject, sample.metric): sample.value for sample in mine}
+    for subject in dict.fromkeys(sample.subject for sample in mine if sample.metric in shown):
+        table.add_row(subject, *(_number(values.get((subject, name))) for name in shown))
+    return table
+
+
+def _long_table(level: Level, samples: list[Sample]) -> Table:
+    table = Table(level.value, "metric", "value", "unit", "meaning", box=None, padding=(0, 2, 0, 0))
+    for sample in sorted(samples, key=lambda sample: (sample.subject, list(CATALOGUE).index(sample.metric))):
+        metric = CATALOGUE[sample.metric]
+        table.add_row(sample.subject, metric.name, _number(sample.value), metric.unit, metric.meaning)
+    return table
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "not known"
+    if value == int(value) and abs(value) < 1e9:  # noqa: PLR2004
+        return f"{int(value):,}"
+    return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"  # noqa: PLR2004
