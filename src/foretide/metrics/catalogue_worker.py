@@ -69,7 +69,6 @@ PROCESS: tuple[Metric, ...] = (
 
 JVM: tuple[Metric, ...] = (
     _worker("heap_capacity_bytes", "bytes", "Heap the JVM has taken from the system."),
-    _worker("heap_limit_bytes", "bytes", "Heap the JVM may take at most."),
     _worker("old_generation_bytes", "bytes", "Heap in use by objects that have lived long."),
     _worker("gc_ms_per_second", "ms/s", "Time the JVM stood still for garbage collection."),
     _worker("gc_per_second", "count/s", "Pauses of the JVM for garbage collection."),

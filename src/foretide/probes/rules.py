@@ -1,0 +1,88 @@
+"""From two readings of running counters to samples. A doubtful difference gives no sample, never a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from foretide.metrics.metric import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Counters by name at one moment.
+
+    `at` is the time of day, which people set; `clock` counts seconds for rates, and should only go forward.
+    """
+
+    at: float
+    clock: float
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A metric that is the counter itself."""
+
+    metric: str
+    key: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A metric that is the growth of a counter in a second."""
+
+    metric: str
+    key: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A metric that is the growth of one counter for each unit of growth of another."""
+
+    metric: str
+    part: str
+    whole: str
+    scale: float = 1.0
+
+
+Rule = Gauge | Rate | Share
+
+
+def samples(rules: Sequence[Rule], subject: str, before: Reading | None, after: Reading) -> list[Sample]:
+    """What the rules make of two readings; of one reading, or when the clock did not go forward, gauges alone.
+
+    >>> rules = [Gauge("load", "load1"), Rate("forks", "forks_total")]
+    >>> earlier = Reading(at=100, clock=5, values={"load1": 1, "forks_total": 30})
+    >>> later = Reading(at=110, clock=15, values={"load1": 2, "forks_total": 50})
+    >>> [(sample.metric, sample.value) for sample in samples(rules, "a", earlier, later)]
+    [('load', 2.0), ('forks', 2.0)]
+    """
+    return [Sample(metric, subject, after.at, value) for metric, value in _values(rules, before, after)]
+
+
+def _values(rules: Sequence[Rule], before: Reading | None, after: Reading) -> Iterator[tuple[str, float]]:
+    seconds = 0.0 if before is None else after.clock - before.clock
+    earlier = before.values if before is not None and seconds > 0 else {}
+    for rule in rules:
+        value = _value(rule, earlier, after.values, seconds)
+        if value is not None:
+            yield rule.metric, value * rule.scale
+
+
+def _value(rule: Rule, before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> float | None:
+    if isinstance(rule, Gauge):
+        return after.get(rule.key)
+    if isinstance(rule, Rate):
+        grown = growth(rule.key, before, after)
+        return None if grown is None else grown / seconds
+    part, whole = growth(rule.part, before, after), growth(rule.whole, before, after)
+    return part / whole if part is not None and whole else None
+
+
+def growth(key: str, before: Mapping[str, float], after: Mapping[str, float]) -> float | None:
+    """How much a counter grew; None when it is not known twice, or fell, which counters do when they start anew."""
+    earlier, later = before.get(key), after.get(key)
+    return later - earlier if earlier is not None and later is not None and later >= earlier else None
