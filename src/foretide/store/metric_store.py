@@ -1,0 +1,215 @@
+"""The store of metrics and alarms, on SQLite or PostgreSQL. Every call is short, and safe from any thread.
+
+Time is what orders samples, not arrival: after a clock has jumped back, its samples are kept with the time they came
+with, and lie among older ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlalchemy import Connection, Engine, Select, select, tuple_
+from sqlalchemy.exc import IntegrityError
+
+from foretide.errors import StoreError
+from foretide.metrics.metric import Sample
+from foretide.store import retention
+from foretide.store.database import database_url, open_database, store_errors, writing
+from foretide.store.queries import (
+    Selection,
+    alarms_newest_first,
+    insert_missing,
+    newest_of_each_series,
+    samples_newest_first,
+    samples_oldest_first,
+    series_of,
+    upsert_samples,
+)
+from foretide.store.records import AlarmRecord, Series, flaw, name_flaw, storable_text
+from foretide.store.schema import ALARMS, SERIES
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+NAMES_AT_ONCE = 1_000
+"""Series looked up in one statement; databases limit its parameters."""
+
+SeriesName = tuple[str, str, str]
+"""Pipeline, metric, subject."""
+
+
+class MetricStore:
+    """Metrics and alarms of any number of pipelines.
+
+    Several processes may use one store at the same time. A call that the database refuses raises StoreError.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, MetricStore.open(f"{folder}/metrics.db") as store:
+    ...     store.write("words", [Sample("cpu.percent", "worker-1", at=10.0, value=31.5)])
+    ...     store.latest("words")
+    [Sample(metric='cpu.percent', subject='worker-1', at=10.0, value=31.5)]
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._writing = writing(engine)
+        self._lock = Lock()
+        self._ids: dict[SeriesName, int] = {}
+
+    @classmethod
+    def open(cls, location: str | Path, *, create: bool = True) -> Self:
+        """Open a store, and make it when there is none.
+
+        Args:
+            location: A path, `sqlite:///file`, or `postgresql://user@host/database`.
+            create: False to refuse a place where there is no store yet.
+        """
+        return cls(open_database(database_url(location), create=create))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connections back. The store can be used again, and then connects anew."""
+        self._engine.dispose()
+
+    def write(self, pipeline: str, samples: Sequence[Sample]) -> None:
+        """Keep samples, all or none. A sample of the same series and time as an older one takes its place.
+
+        Raises:
+            StoreError: A value or time is NaN or infinite, a name is unfit, or the database refuses.
+        """
+        _check(pipeline, samples)
+        if not samples:
+            return
+        with self._errors("write to the store"), self._lock:
+            try:
+                self._write(pipeline, samples)
+            except IntegrityError:  # another process forgot a series since its id was looked up
+                self._ids.clear()
+                self._write(pipeline, samples)
+
+    def _write(self, pipeline: str, samples: Sequence[Sample]) -> None:
+        with self._writing.begin() as connection:
+            ids = self._series_ids(connection, {(pipeline, sample.metric, sample.subject) for sample in samples})
+            values = {(ids[pipeline, s.metric, s.subject], float(s.at)): float(s.value) for s in samples}
+            rows = [{"series_id": key[0], "at": key[1], "value": value} for key, value in sorted(values.items())]
+            connection.execute(upsert_samples(connection.dialect), rows)
+        self._ids |= ids  # only once committed: what was rolled back may become the id of another series
+
+    def _series_ids(self, connection: Connection, wanted: set[SeriesName]) -> dict[SeriesName, int]:
+        ids = {name: self._ids[name] for name in wanted if name in self._ids}
+        unknown = iter(sorted(wanted - ids.keys()))  # in one order for all writers, so that they never wait in a ring
+        while names := list(islice(unknown, NAMES_AT_ONCE)):
+            rows = [{"pipeline": pipeline, "metric": metric, "subject": subject} for pipeline, metric, subject in names]
+            connection.execute(insert_missing(SERIES, connection.dialect), rows)
+            name = (SERIES.c.pipeline, SERIES.c.metric, SERIES.c.subject)
+            found = connection.execute(select(*name, SERIES.c.id).where(tuple_(*name).in_(names)))
+            ids |= {(pipeline, metric, subject): number for pipeline, metric, subject, number in found}
+        return ids
+
+    def read(
+        self,
+        pipeline: str,
+        *,
+        metrics: Collection[str] | None = None,
+        subjects: Collection[str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int | None = None,
+    ) -> list[Sample]:
+        """Samples in the order of time.
+
+        Args:
+            pipeline: Whose samples.
+            metrics: Only these; None for all.
+            subjects: Only of these; None for all.
+            since: From this time on.
+            until: Up to, and without, this time.
+            limit: The newest so many.
+        """
+        wanted = Selection(pipeline, metrics, subjects, since, until)
+        if limit is None:
+            return [Sample(*row) for row in self._rows(samples_oldest_first(wanted))]
+        return [Sample(*row) for row in reversed(self._rows(samples_newest_first(wanted).limit(limit)))]
+
+    def scan(
+        self,
+        pipeline: str,
+        *,
+        metrics: Collection[str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        chunk: int = 50_000,
+    ) -> Iterator[list[Sample]]:
+        """Samples subject by subject, each in the order of time, in chunks: for more than fits into memory."""
+        for subject in dict.fromkeys(series.subject for series in self.series(pipeline)):
+            query = samples_oldest_first(Selection(pipeline, metrics, [subject], since, until))
+            with self._errors("read the store"), self._engine.connect() as connection:
+                for rows in connection.execution_options(yield_per=chunk).execute(query).partitions():
+                    yield [Sample(*row) for row in rows]
+
+    def latest(self, pipeline: str, metrics: Collection[str] | None = None) -> list[Sample]:
+        """The newest sample of each series by its time."""
+        rows = self._rows(newest_of_each_series(Selection(pipeline, metrics)))
+        return [Sample(*row) for row in rows if row[2] is not None]
+
+    def series(self, pipeline: str) -> list[Series]:
+        """What there are samples of, in the order in which it was first seen."""
+        return [Series(*row) for row in self._rows(series_of(pipeline))]
+
+    def pipelines(self) -> list[str]:
+        """Pipelines with samples or alarms, by name."""
+        named = select(SERIES.c.pipeline).union(select(ALARMS.c.pipeline)).subquery()
+        return sorted(name for (name,) in self._rows(select(named.c.pipeline)))
+
+    def write_alarms(self, pipeline: str, alarms: Sequence[AlarmRecord]) -> None:
+        """Keep alarms, all or none. One that is there already (rule, subject, source, time) is not kept twice."""
+        _check(pipeline, alarms)
+        rows = [{"pipeline": pipeline, **asdict(alarm), "message": storable_text(alarm.message)} for alarm in alarms]
+        if rows:
+            with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
+                connection.execute(insert_missing(ALARMS, connection.dialect), rows)
+
+    def alarms(
+        self, pipeline: str, *, since: float | None = None, until: float | None = None, limit: int | None = None
+    ) -> list[AlarmRecord]:
+        """Alarms in the order of time; with `limit` the newest so many."""
+        query = alarms_newest_first(Selection(pipeline, since=since, until=until)).limit(limit)
+        return [AlarmRecord(*row) for row in reversed(self._rows(query))]
+
+    def forget(self, before: float, *, at_most: int | None = None) -> int:
+        """Forget the samples, alarms and series of all pipelines from before a moment. Says how many samples went.
+
+        Each transaction is small, so that writers go on meanwhile. With `at_most`, ask again while that many go. The
+        space is used again for new samples; the file does not shrink.
+        """
+        with self._errors("forget old samples in the store"):
+            removed = retention.forget_samples(self._writing, before, at_most)
+            if at_most is None or removed < at_most:
+                retention.forget_alarms(self._writing, before)
+                retention.forget_empty_series(self._writing)
+        return removed
+
+    def _rows(self, query: Select[Any]) -> Sequence[Any]:
+        with self._errors("read the store"), self._engine.connect() as connection:
+            return connection.execute(query).all()
+
+    def _errors(self, doing: str) -> AbstractContextManager[None]:
+        return store_errors(doing, self._engine.url)
+
+
+def _check(pipeline: str, records: Sequence[Sample | AlarmRecord]) -> None:
+    if wrong := name_flaw(pipeline):
+        raise StoreError(f"the pipeline cannot be stored: {wrong}")
+    for record in records:
+        if wrong := flaw(record):
+            raise StoreError(f"{record} cannot be stored: {wrong}")

@@ -1,0 +1,53 @@
+"""The tables of the store, for SQLite and PostgreSQL alike.
+
+Names start with `foretide_`, so that the store can share a PostgreSQL database with others. A sample is found by its
+series and time, and there is one for each such pair: the primary key is the index that every question goes through,
+and makes writing the same sample again harmless.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Double, ForeignKey, Integer, MetaData, Table, Text, UniqueConstraint
+
+VERSION = 1
+"""Version of these tables. A store of a newer one is refused, never changed."""
+
+METADATA = MetaData()
+
+_ROW_ID = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER counts by itself in SQLite
+
+SCHEMA = Table("foretide_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
+
+SERIES = Table(
+    "foretide_series",
+    METADATA,
+    Column("id", _ROW_ID, primary_key=True),
+    Column("pipeline", Text, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    UniqueConstraint("pipeline", "metric", "subject"),
+    sqlite_autoincrement=True,  # an id is never used again: other processes may still hold it
+)
+
+SAMPLES = Table(
+    "foretide_samples",
+    METADATA,
+    Column("series_id", _ROW_ID, ForeignKey(SERIES.c.id), primary_key=True, autoincrement=False),
+    Column("at", Double, primary_key=True),
+    Column("value", Double, nullable=False),
+    sqlite_with_rowid=False,  # the index is the table: half the space, one tree to write
+)
+
+ALARMS = Table(
+    "foretide_alarms",
+    METADATA,
+    Column("id", _ROW_ID, primary_key=True),
+    Column("pipeline", Text, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("rule", Text, nullable=False),
+    Column("severity", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    UniqueConstraint("pipeline", "at", "rule", "subject", "source"),
+)

@@ -1,0 +1,134 @@
+"""Opening a store: addresses, versions, and what is wrong with the place."""
+
+import sqlite3
+import sys
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from foretide.errors import StoreError
+from foretide.metrics.metric import Sample
+from foretide.store.database import database_url, shown
+from foretide.store.metric_store import MetricStore
+
+ONE = Sample("cpu", "worker-1", 1.0, 2.0)
+
+
+def sql(location, statement):
+    engine = create_engine(database_url(location))
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
+
+
+def open_and_write(location, name):
+    with MetricStore.open(location) as store:
+        store.write(name, [ONE])
+
+
+def test_a_path_a_path_object_and_a_url_mean_the_same_file(tmp_path):
+    path = tmp_path / "new" / "folders" / "metrics.db"
+    with MetricStore.open(path) as store:
+        store.write("p", [ONE])
+    for location in (str(path), path, f"sqlite:///{path}"):
+        with MetricStore.open(location, create=False) as store:
+            assert store.read("p") == [ONE]
+
+
+def test_a_path_below_home_is_found_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with MetricStore.open("~/metrics.db"):
+        assert (tmp_path / "metrics.db").exists()
+
+
+def test_a_sqlite_store_writes_ahead_so_that_readers_and_a_writer_do_not_meet(tmp_path):
+    with MetricStore.open(tmp_path / "metrics.db"):
+        pass
+    with sqlite3.connect(tmp_path / "metrics.db") as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("location", "says"),
+    [
+        ("mysql://host/metrics", "no store is known for 'mysql://'; give a path"),
+        ("postgresql+psycopg2://host/metrics", "no store is known for 'postgresql\\+psycopg2://'"),
+        ("postgresql://me:secret@host:port/metrics", "which starts with 'postgresql://', cannot be understood"),
+        ("://", "cannot be understood"),
+        ("sqlite://", "needs a file"),
+        (":memory:", "needs a file"),
+        ("", "needs a file"),
+    ],
+)
+def test_addresses_that_mean_no_store_are_refused_with_what_to_do(location, says):
+    with pytest.raises(StoreError, match=says) as refused:
+        MetricStore.open(location)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_password_is_never_shown():
+    url = database_url("postgres://me:secret@host/metrics")
+    assert shown(url) == "postgresql+psycopg://me:***@host/metrics"
+
+
+def test_without_its_driver_postgresql_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StoreError, match=r"pip install 'foretide\[postgres\]'"):
+        MetricStore.open("postgresql://host/metrics")
+
+
+def test_a_server_that_is_not_there_is_named(free_port):
+    with pytest.raises(StoreError, match=f"cannot open the store .*127.0.0.1:{free_port}"):
+        MetricStore.open(f"postgresql://foretide@127.0.0.1:{free_port}/postgres")
+
+
+def test_a_store_that_is_not_there_is_not_made_for_a_reader(location, tmp_path):
+    with pytest.raises(StoreError, match="there is no store"):
+        MetricStore.open(location, create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_newer_store_is_refused_and_left_as_it_is(location):
+    MetricStore.open(location).close()
+    sql(location, "UPDATE foretide_schema SET version = 99")
+    with pytest.raises(StoreError, match="has version 99, and this is for version 1: update Foretide"):
+        MetricStore.open(location)
+
+
+def test_garbage_is_no_store_and_stays(tmp_path):
+    path = tmp_path / "metrics.db"
+    path.write_bytes(b"no database at all" * 500)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=r"file is not a database.*move it away"):
+        MetricStore.open(path)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_store_says_so_instead_of_giving_wrong_samples(tmp_path):
+    path = tmp_path / "metrics.db"
+    with MetricStore.open(path) as store:
+        store.write("p", [Sample("cpu", f"worker-{number}", float(number), 1.0) for number in range(5000)])
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\x5a" * (len(content) - 4096)
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"malformed.*move it away"), MetricStore.open(path) as store:
+        store.read("p")
+
+
+@pytest.mark.parametrize("place", ["a folder", "below a file"])
+def test_a_place_that_can_hold_no_file_is_refused(tmp_path, place):
+    (tmp_path / "file").write_text("")
+    path = tmp_path if place == "a folder" else tmp_path / "file" / "metrics.db"
+    with pytest.raises(StoreError, match="cannot open the store"):
+        MetricStore.open(path)
+
+
+def test_processes_that_open_a_new_store_at_the_same_time_all_get_it(location, start_process):
+    names = [f"p{number}" for number in range(4)]
+    processes = [start_process(open_and_write, location, name) for name in names]
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0, 0]
+    with MetricStore.open(location) as store:
+        assert store.pipelines() == names
