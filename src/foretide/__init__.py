@@ -29,6 +29,9 @@ from foretide.errors import (
     UnstableNetworkError,
     WorkloadError,
 )
+from foretide.metrics.rules import Rule
+from foretide.metrics.snapshot import Known, Snapshot, Unknown
+from foretide.runtime.monitor_settings import MonitorSettings
 from foretide.runtime.pipeline import Pipeline, RunSettings, submit
 from foretide.spark.edge import edge
 from foretide.spark.session import session
@@ -75,6 +78,7 @@ __all__ = [
     "Global",
     "IdleNetworkError",
     "Json",
+    "Known",
     "LatencyOutOfReachError",
     "LoadAware",
     "LocalOrShuffle",
@@ -82,6 +86,7 @@ __all__ = [
     "Memory",
     "ModelError",
     "ModelFolderError",
+    "MonitorSettings",
     "MonitoringError",
     "Native",
     "NotEnoughHistoryError",
@@ -97,8 +102,10 @@ __all__ = [
     "Replay",
     "RestartFailedError",
     "RouteError",
+    "Rule",
     "RunSettings",
     "Shuffle",
+    "Snapshot",
     "Socket",
     "Spout",
     "StoreError",
@@ -106,6 +113,7 @@ __all__ = [
     "Table",
     "Topology",
     "TopologyError",
+    "Unknown",
     "UnstableNetworkError",
     "WorkloadError",
     "edge",

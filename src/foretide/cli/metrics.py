@@ -19,7 +19,8 @@ from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level, Sample
 from foretide.runtime.monitor import store_of
 from foretide.runtime.registry import find_running
-from foretide.store.export import export_parquet
+
+# from foretide.store.export import export_parquet
 from foretide.store.metric_store import MetricStore
 from foretide.store.records import AlarmRecord
 
@@ -51,7 +52,9 @@ StoreOption = Annotated[str | None, typer.Option("--store", help="The store (a f
 
 
 def metrics(
-    app: Annotated[str | None, typer.Argument(metavar="[APP]", help="The pipeline; the one that runs unless said.")] = None,
+    app: Annotated[
+        str | None, typer.Argument(metavar="[APP]", help="The pipeline; the one that runs unless said.")
+    ] = None,
     store: StoreOption = None,
     level: Annotated[Level | None, typer.Option(help="Only this level, with all its metrics.")] = None,
     export: Annotated[Path | None, typer.Option(help="Write all that is kept to a Parquet file.")] = None,
@@ -155,7 +158,9 @@ def _level_table(level: Level, samples: list[Sample], *, whole: bool) -> Table |
     shown = [name for name in _SHOWN[level] if any(sample.metric == name for sample in mine)]
     if not shown:
         return None
-    table = Table(level.value, *(f"{name}\n[dim]{CATALOGUE[name].unit}[/]" for name in shown), box=None, padding=(0, 2, 0, 0))
+    table = Table(
+        level.value, *(f"{name}\n[dim]{CATALOGUE[name].unit}[/]" for name in shown), box=None, padding=(0, 2, 0, 0)
+    )
     values = {(sample.subject, sample.metric): sample.value for sample in mine}
     for subject in dict.fromkeys(sample.subject for sample in mine if sample.metric in shown):
         table.add_row(subject, *(_number(values.get((subject, name))) for name in shown))

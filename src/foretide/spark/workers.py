@@ -28,7 +28,8 @@ class Workers:
         self._context = context
         self._rest: SparkRest | None = None
         self.application = context.applicationId
-        self.local = context.master.startswith("local") and not context.master.startswith("local-cluster")
+        master = context.master or ""
+        self.local = master.startswith("local") and not master.startswith("local-cluster")
         self.driver_pid = driver_pid(context)
 
     @classmethod
