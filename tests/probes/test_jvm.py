@@ -169,3 +169,7 @@ def test_figures_are_worked_out_from_ticks_and_parts():
     }
     assert figures(numbers) == {"gc_ms": 5.0, "heap_bytes": 15.0, "old_generation_bytes": 5.0, "loaded_classes": 143.0}
     assert figures({"sun.gc.collector.0.time": 2_000}) == {}
+
+
+def test_sizes_that_a_collector_has_not_published_yet_are_not_known():
+    assert figures({"sun.gc.generation.0.space.0.used": 0, "sun.gc.metaspace.used": 0}) == {}

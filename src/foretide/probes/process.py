@@ -54,6 +54,9 @@ PROCESS_RULES: tuple[Rule, ...] = (
     Gauge("worker_open_files", "open_files"),
 )
 
+WALKS = 3
+"""Times the tree is walked at most, in the hope of a walk during which no child vanishes."""
+
 _JAVA = "java"
 _NEW = ThreadCounters(0.0, 0.0, 0.0)
 
@@ -128,8 +131,11 @@ class ProcessProbe:
         """The counters as they are now; of a process that ends meanwhile, what could still be read."""
         if self.gone:
             return ProcessCounters(self._wall(), self._clock())
-        at, clock = self._wall(), self._clock()
-        tree = _Tree(self.pid)
+        for _ in range(WALKS):
+            at, clock = self._wall(), self._clock()
+            tree = _Tree(self.pid)
+            if tree.whole:
+                break
         return ProcessCounters(at, clock, tree.values(), tree.threads, frozenset(tree.apart))
 
 
