@@ -15,7 +15,7 @@ def _machine(name: str, unit: str, meaning: str) -> Metric:
 
 CPU: tuple[Metric, ...] = (
     _machine("cores", "count", "Cores that are switched on."),
-    _machine("cpu_busy_percent", "percent", "Time all cores together were at work, of the time they had."),
+    _machine("cpu_busy_percent", "percent", "Time all cores together were not idle, stolen time included."),
     _machine("cpu_user_percent", "percent", "Time in user mode at normal priority, of all cores."),
     _machine("cpu_nice_percent", "percent", "Time in user mode at low priority, of all cores."),
     _machine("cpu_system_percent", "percent", "Time in the kernel, of all cores."),
@@ -25,10 +25,10 @@ CPU: tuple[Metric, ...] = (
     _machine("cpu_softirq_percent", "percent", "Time on soft interrupts, network packets above all, of all cores."),
     _machine("cpu_steal_percent", "percent", "Time the hypervisor gave to other machines, of all cores."),
     _machine("cpu_guest_percent", "percent", "Time spent on running virtual machines, of all cores."),
-    _machine("busiest_core_percent", "percent", "Time the busiest core was at work."),
+    _machine("busiest_core_percent", "percent", "Time the busiest core was not idle."),
 )
 CORE: tuple[Metric, ...] = (
-    _machine("core_busy_percent", "percent", "Time this core was at work."),
+    _machine("core_busy_percent", "percent", "Time this core was not idle, stolen time included."),
     _machine("core_user_percent", "percent", "Time of this core in user mode, low priority included."),
     _machine("core_system_percent", "percent", "Time of this core in the kernel, interrupts included."),
     _machine("core_iowait_percent", "percent", "Time this core was idle while a disk was awaited."),

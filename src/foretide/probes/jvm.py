@@ -103,11 +103,14 @@ def parse_hsperfdata(data: bytes) -> dict[str, int]:
 
 
 def figures(numbers: Mapping[str, int]) -> dict[str, float]:
-    """What the metrics speak of, from a JVM's own names. Times are in ticks of a clock whose frequency is given."""
+    """What the metrics speak of, from a JVM's own names. Times are in ticks of a clock whose frequency is given.
+
+    Some collectors publish sizes from their first collection on; until then heap or metaspace stand at an impossible 0.
+    """
     frequency = numbers.get("sun.os.hrt.frequency")
     found = {
-        "heap_bytes": _sum(numbers, _HEAP_USED),
-        "non_heap_bytes": _number(numbers, "sun.gc.metaspace.used"),
+        "heap_bytes": _sum(numbers, _HEAP_USED) or None,
+        "non_heap_bytes": _number(numbers, "sun.gc.metaspace.used") or None,
         "heap_capacity_bytes": _sum(numbers, _HEAP_CAPACITY),
         "old_generation_bytes": _sum(numbers, _OLD_USED),
         "gc_ms": _milliseconds(_sum(numbers, _GC_TICKS), frequency),

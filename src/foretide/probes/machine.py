@@ -93,24 +93,26 @@ def _chosen(mine: Devices, others: Devices, left_out: re.Pattern[str]) -> set[st
 
 
 def _total(devices: Devices, names: Collection[str]) -> dict[str, float]:
-    """Each counter summed over the named devices."""
+    """Each counter summed over the named devices, always in one order: so rounding cannot make a sum fall."""
     total: dict[str, float] = {}
-    for name in names:
+    for name in sorted(names):
         for key, value in devices[name].items():
             total[key] = total.get(key, 0.0) + value
     return total
 
 
 def _with_sums(modes: Mapping[str, float]) -> dict[str, float]:
-    """A core's seconds by mode, with the sums that its metrics speak of; nothing of a core that says too little."""
+    """A core's seconds by mode, with the sums that its metrics speak of; nothing of a core that says too little.
+
+    Nothing is subtracted here: rounding would let a sum that stands still seem to fall.
+    """
     if not {"user", "system", "idle"} <= modes.keys():
         return {}
-    total = sum(modes.get(mode, 0.0) for mode in CPU_MODES)
-    idle = modes["idle"] + modes.get("iowait", 0.0)
+    busy = sum(modes.get(mode, 0.0) for mode in CPU_MODES if mode not in {"idle", "iowait"})
     return {
         **modes,
-        "total": total,
-        "busy": total - idle,
+        "total": busy + modes["idle"] + modes.get("iowait", 0.0),
+        "busy": busy,
         "user_or_nice": modes["user"] + modes.get("nice", 0.0),
         "kernel": modes["system"] + modes.get("irq", 0.0) + modes.get("softirq", 0.0),
     }

@@ -5,7 +5,7 @@ Counters carry the names that node_exporter gives them, without its prefix, so a
 
 from __future__ import annotations
 
-from foretide.probes.rules import Gauge, Rate, Rule, Share
+from foretide.probes.rules import Gauge, Mean, Rate, Rule, Share
 
 CPU_MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 """The parts a core's time falls into. `guest` is no part of its own: the kernel counts it in `user` as well."""
@@ -75,8 +75,8 @@ _DISK: tuple[Rule, ...] = (
     Rate("machine_disk_write_bytes_per_second", "disk_written_bytes_total"),
     Rate("machine_disk_merged_reads_per_second", "disk_reads_merged_total"),
     Rate("machine_disk_merged_writes_per_second", "disk_writes_merged_total"),
-    Share("machine_disk_read_wait_ms", "disk_read_time_seconds_total", "disk_reads_completed_total", 1000),
-    Share("machine_disk_write_wait_ms", "disk_write_time_seconds_total", "disk_writes_completed_total", 1000),
+    Mean("machine_disk_read_wait_ms", "disk_read_time_seconds_total", "disk_reads_completed_total", 1000),
+    Mean("machine_disk_write_wait_ms", "disk_write_time_seconds_total", "disk_writes_completed_total", 1000),
     Rate("machine_disk_busy_percent", "disk_io_time_seconds_total", 100),
     Rate("machine_disk_queue_length", "disk_io_time_weighted_seconds_total"),
     Gauge("machine_disk_in_flight", "disk_io_now"),

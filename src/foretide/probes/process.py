@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from foretide.metrics.metric import Sample
 from foretide.probes.process_files import (
+    TICKS_PER_SECOND,
     Stat,
     ThreadCounters,
     child_ids,
@@ -25,11 +26,13 @@ from foretide.probes.process_files import (
 )
 from foretide.probes.rules import Gauge, Rate, Reading, Rule, samples
 
+_PERCENT = 100 / TICKS_PER_SECOND
+
 PROCESS_RULES: tuple[Rule, ...] = (
-    Rate("worker_cpu_user_percent", "user_seconds", 100),
-    Rate("worker_cpu_system_percent", "system_seconds", 100),
-    Rate("worker_children_cpu_user_percent", "children_user_seconds", 100),
-    Rate("worker_children_cpu_system_percent", "children_system_seconds", 100),
+    Rate("worker_cpu_user_percent", "user_ticks", _PERCENT),
+    Rate("worker_cpu_system_percent", "system_ticks", _PERCENT),
+    Rate("worker_children_cpu_user_percent", "children_user_ticks", _PERCENT),
+    Rate("worker_children_cpu_system_percent", "children_system_ticks", _PERCENT),
     Rate("worker_cpu_wait_percent", "waited_seconds", 100),
     Gauge("worker_rss_bytes", "rss_bytes"),
     Gauge("worker_children_rss_bytes", "children_rss_bytes"),
@@ -50,6 +53,9 @@ PROCESS_RULES: tuple[Rule, ...] = (
     Rate("worker_write_calls_per_second", "syscw"),
     Gauge("worker_open_files", "open_files"),
 )
+
+WALKS = 3
+"""Times the tree is walked at most, in the hope of a walk during which no child vanishes."""
 
 _JAVA = "java"
 _NEW = ThreadCounters(0.0, 0.0, 0.0)
@@ -125,8 +131,11 @@ class ProcessProbe:
         """The counters as they are now; of a process that ends meanwhile, what could still be read."""
         if self.gone:
             return ProcessCounters(self._wall(), self._clock())
-        at, clock = self._wall(), self._clock()
-        tree = _Tree(self.pid)
+        for _ in range(WALKS):
+            at, clock = self._wall(), self._clock()
+            tree = _Tree(self.pid)
+            if tree.whole:
+                break
         return ProcessCounters(at, clock, tree.values(), tree.threads, frozenset(tree.apart))
 
 
@@ -186,13 +195,13 @@ class _Tree:
 
     def _totals(self, own: Stat, below: list[Stat]) -> dict[str, float]:
         """Counters of the whole tree, and of the children in it."""
-        user = own.reaped_user_seconds + sum(stat.user_seconds + stat.reaped_user_seconds for stat in below)
-        system = own.reaped_system_seconds + sum(stat.system_seconds + stat.reaped_system_seconds for stat in below)
-        totals = {
-            "user_seconds": own.user_seconds + user,
-            "system_seconds": own.system_seconds + system,
-            "children_user_seconds": user,
-            "children_system_seconds": system,
+        user = own.reaped_user_ticks + sum(stat.user_ticks + stat.reaped_user_ticks for stat in below)
+        system = own.reaped_system_ticks + sum(stat.system_ticks + stat.reaped_system_ticks for stat in below)
+        totals: dict[str, float] = {
+            "user_ticks": own.user_ticks + user,
+            "system_ticks": own.system_ticks + system,
+            "children_user_ticks": user,
+            "children_system_ticks": system,
             "minor_faults": own.minor_faults + sum(stat.minor_faults for stat in below),
             "major_faults": own.major_faults + sum(stat.major_faults for stat in below),
         }

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-TICK = 1 / os.sysconf("SC_CLK_TCK")
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _CHUNK = 1 << 16
 _LISTS_CHILDREN = Path("/proc/thread-self/children").exists()
@@ -15,17 +15,20 @@ _LISTS_CHILDREN = Path("/proc/thread-self/children").exists()
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """A process as /proc/<pid>/stat shows it. What ended children used counts once their parent has waited for them."""
+    """A process as /proc/<pid>/stat shows it. What ended children used counts once their parent has waited for them.
+
+    Times stay whole ticks: sums of them are exact, so a total that stands still cannot seem to fall.
+    """
 
     command: str
     state: str
     parent: int
     started: int
     threads: int
-    user_seconds: float
-    system_seconds: float
-    reaped_user_seconds: float
-    reaped_system_seconds: float
+    user_ticks: int
+    system_ticks: int
+    reaped_user_ticks: int
+    reaped_system_ticks: int
     minor_faults: float
     major_faults: float
     virtual_bytes: float
@@ -73,10 +76,10 @@ def read_stat(pid: int) -> Stat | None:
         parent=int(words[1]),
         started=int(words[19]),
         threads=int(words[17]),
-        user_seconds=int(words[11]) * TICK,
-        system_seconds=int(words[12]) * TICK,
-        reaped_user_seconds=int(words[13]) * TICK,
-        reaped_system_seconds=int(words[14]) * TICK,
+        user_ticks=int(words[11]),
+        system_ticks=int(words[12]),
+        reaped_user_ticks=int(words[13]),
+        reaped_system_ticks=int(words[14]),
         minor_faults=float(int(words[7]) + int(words[8])),
         major_faults=float(int(words[9]) + int(words[10])),
         virtual_bytes=float(words[20]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -40,7 +41,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A metric that is the growth of one counter for each unit of growth of another."""
+    """A metric that is the part of a whole's growth that one counter made up: never more than all of it."""
 
     metric: str
     part: str
@@ -48,7 +49,17 @@ class Share:
     scale: float = 1.0
 
 
-Rule = Gauge | Rate | Share
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A metric that is the growth of a sum for each one that was counted."""
+
+    metric: str
+    sum: str
+    count: str
+    scale: float = 1.0
+
+
+Rule = Gauge | Rate | Share | Mean
 
 
 def samples(rules: Sequence[Rule], subject: str, before: Reading | None, after: Reading) -> list[Sample]:
@@ -68,17 +79,25 @@ def _values(rules: Sequence[Rule], before: Reading | None, after: Reading) -> It
     earlier = before.values if before is not None and seconds > 0 else {}
     for rule in rules:
         value = _value(rule, earlier, after.values, seconds)
-        if value is not None:
+        if value is not None and math.isfinite(value * rule.scale):
             yield rule.metric, value * rule.scale
 
 
 def _value(rule: Rule, before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> float | None:
-    if isinstance(rule, Gauge):
-        return after.get(rule.key)
-    if isinstance(rule, Rate):
-        grown = growth(rule.key, before, after)
-        return None if grown is None else grown / seconds
-    part, whole = growth(rule.part, before, after), growth(rule.whole, before, after)
+    match rule:
+        case Gauge():
+            return after.get(rule.key)
+        case Rate():
+            grown = growth(rule.key, before, after)
+            return None if grown is None else grown / seconds
+        case Share():
+            share = _ratio(growth(rule.part, before, after), growth(rule.whole, before, after))
+            return None if share is None else min(1.0, share)
+        case Mean():
+            return _ratio(growth(rule.sum, before, after), growth(rule.count, before, after))
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
 
 
