@@ -242,7 +242,7 @@ def test_a_rule_of_ones_own_and_monitoring_switched_off(start):
     bare = start(
         passing(replay(500, paced=False), pool=2),
         checkpoint=f"{pipeline.checkpoint}-2",
-        sink=ft.Memory("bare"),
+        sink=ft.Parquet(f"{pipeline.checkpoint}-output"),
         monitoring=None,
     )
     assert bare.monitor is None

@@ -53,7 +53,9 @@ class Surroundings:
     def stop(self) -> None:
         """End; a reading under way is not waited for longer than a moment."""
         self._stopping.set()
-        self._thread.join(timeout=2.0)
+        if self._thread.is_alive():
+            self._thread.join(timeout=2.0)
+        self._workers.close()
 
     def see(self, runs: tuple[TaskRun, ...] | None) -> None:
         """Note the tasks of a batch; the next reading of the workers speaks of them."""

@@ -50,6 +50,11 @@ class Workers:
         at = time.time()
         return Listed([sample for each in executors if self._works(each) for sample in _samples(each, at)])
 
+    def close(self) -> None:
+        """Let go of the connection to Spark."""
+        if self._rest is not None:
+            self._rest.close()
+
     def _works(self, executor: dict[str, Any]) -> bool:
         return bool(executor["isActive"]) and (self.local or executor["id"] != "driver")
 
