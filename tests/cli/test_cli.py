@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 from typer.testing import CliRunner
 
 import foretide as ft
 from foretide.cli.main import app
+from foretide.probes.workers import find_executors
+from foretide.store.metric_store import MetricStore
 from foretide.workloads.keyed import Keyed
 from helpers import environment, wait_for
 
@@ -90,13 +95,35 @@ def test_routes_of_a_running_pipeline_are_shown_and_set_from_another_terminal(st
 
 
 @pytest.mark.spark
-def test_run_on_real_executors_ends_with_a_proof_and_a_picture(tmp_path):
+def test_run_on_real_executors_survives_the_loss_of_one_and_ends_with_a_proof_a_picture_and_metrics(tmp_path):
     picture = tmp_path / "run.png"
-    heard = in_another_terminal(
-        "run", "continuous-queries", "--seconds", "4", "--rate", "2000", "--json",
+    arguments = [
+        "run", "continuous-queries", "--seconds", "12", "--rate", "2000", "--json",
         "--master", "local-cluster[2,1,1024]", "--output", str(tmp_path / "run"), "--picture", str(picture),
-    )  # fmt: skip
+    ]  # fmt: skip
+    here = {found.pid for found in find_executors()}
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env=environment()) as running:  # fmt: skip
+        store = tmp_path / "run" / "checkpoint" / "foretide" / "metrics.db"
+        wait_for(lambda: running.poll() is not None or measured(store), seconds=200)
+        mine = [found for found in find_executors() if found.pid not in here]
+        os.kill(mine[0].pid, signal.SIGKILL)
+        heard, _ = running.communicate(timeout=200)
+    assert running.returncode == 0, heard
     summary = json.loads(heard[heard.index("{") : heard.rindex("}") + 1])
-    assert summary["rows_handed_out"] == summary["rows_taken"] == 8000
-    assert (summary["missing"], summary["surplus"], summary["restarts"], summary["alarms"]) == (0, 0, 0, [])
+    assert summary["rows_handed_out"] == summary["rows_taken"] == 24_000
+    assert (summary["missing"], summary["surplus"], summary["restarts"]) == (0, 0, 0)
     assert picture.read_bytes().startswith(b"\x89PNG")
+    told = json.loads(say("metrics", "--store", str(store), "--json"))["figures"]
+    by_worker = Counter(figure["subject"] for figure in told if figure["level"] == "worker")
+    assert mine[0].executor_id in by_worker
+    assert len(by_worker) >= 3  # the two that were there, and the one that Spark put in the place of the lost one
+    assert max(by_worker.values()) >= 40
+
+
+def measured(store):
+    try:
+        with MetricStore.open(store, create=False) as opened:
+            return len(opened.latest("continuous-queries", ["worker_heap_bytes"])) == 2
+    except ft.StoreError:  # not there yet
+        return False

@@ -19,8 +19,7 @@ from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level, Sample
 from foretide.runtime.monitor import store_of
 from foretide.runtime.registry import find_running
-
-# from foretide.store.export import export_parquet
+from foretide.store.export import export_samples, export_steps
 from foretide.store.metric_store import MetricStore
 from foretide.store.records import AlarmRecord
 
@@ -39,11 +38,12 @@ _SHOWN: dict[Level, tuple[str, ...]] = {
     Level.TASK: ("task_rows", "task_busy_ms", "task_service_time_ms"),
     Level.WORKER: (
         "worker_tuple_execution_time_ms", "worker_inbound_tuples_per_second", "worker_inbound_queuing_time_ms",
-        "worker_outbound_batch_sending_time_ms", "worker_cpu_user_percent", "worker_heap_bytes", "worker_gc_ms_per_second",
+        "worker_outbound_batch_sending_time_ms", "worker_cpu_user_percent", "worker_cpu_wait_percent",
+        "worker_heap_bytes", "worker_gc_ms_per_second",
     ),
     Level.MACHINE: (
-        "machine_cpu_busy_percent", "machine_load_1", "machine_run_queue", "machine_memory_available_bytes",
-        "machine_disk_busy_percent",
+        "machine_cpu_busy_percent", "machine_busiest_core_percent", "machine_load_1m", "machine_running_processes",
+        "machine_memory_used_percent", "machine_disk_busy_percent", "machine_cpu_pressure_percent",
     ),
 }  # fmt: skip
 """What the tables show of each level; `--json` and `--level` show everything."""
@@ -58,7 +58,10 @@ def metrics(
     store: StoreOption = None,
     level: Annotated[Level | None, typer.Option(help="Only this level, with all its metrics.")] = None,
     export: Annotated[Path | None, typer.Option(help="Write all that is kept to a Parquet file.")] = None,
-    wide: Annotated[Level | None, typer.Option(help="Export one level as a table with a column a metric.")] = None,
+    step: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Export one level with a column a metric, a row every so many seconds."),
+    ] = None,
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show it live, until Ctrl-C.")] = False,
     as_json: JsonOption = False,
@@ -67,7 +70,7 @@ def metrics(
     with _opened(app, store) as found:
         name = _pipeline(found, app)
         if export is not None:
-            rows = export_parquet(found, name, export, wide=wide)
+            rows = _export(found, name, export, level, step)
             typer.echo(json.dumps({"file": str(export), "rows": rows}) if as_json else f"{rows} rows in {export}")
         elif follow:
             _follow(found, name, level, as_json=as_json)
@@ -75,6 +78,14 @@ def metrics(
             typer.echo(json.dumps(_as_json(found, name, level)))
         else:
             Console().print(_page(found, name, level))
+
+
+def _export(store: MetricStore, name: str, file: Path, level: Level | None, step: float | None) -> int:
+    if step is None:
+        return export_samples(store, name, file)
+    if level is None:
+        raise StoreError("an export by steps has a column for each metric of one level; say which with --level")
+    return export_steps(store, name, file, level=level, step=step)
 
 
 def _opened(app: str | None, store: str | None) -> MetricStore:
