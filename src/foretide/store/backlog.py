@@ -1,0 +1,75 @@
+"""A bounded queue that never makes anybody wait: when it is full, the oldest go, and are counted."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Backlog(Generic[Item]):
+    """What waits to be written, the oldest first. Its owner guards it with a lock.
+
+    Items are settled in the order in which they were received.
+
+    >>> backlog = Backlog[str](capacity=2)
+    >>> backlog.put(["a", "b", "c"])
+    >>> backlog.take(5), backlog.dropped
+    (['b', 'c'], 1)
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._waiting: deque[Item] = deque()
+        self.received = 0
+        self.settled = 0
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def pending(self) -> int:
+        """Items that wait or are taken out, and not settled."""
+        return self.received - self.settled
+
+    def put(self, items: Iterable[Item]) -> None:
+        """Add items behind the others."""
+        before = len(self._waiting)
+        self._waiting.extend(items)
+        self.received += len(self._waiting) - before
+        self._shrink()
+
+    def take(self, at_most: int) -> list[Item]:
+        """Take out the oldest. Each has to be settled or given back."""
+        return [self._waiting.popleft() for _ in range(min(at_most, len(self._waiting)))]
+
+    def settle(self, count: int) -> None:
+        """Say that so many of those taken out are done with."""
+        self.settled += count
+
+    def give_back(self, items: list[Item]) -> None:
+        """Put items that were taken out in front again. There may be no room for the oldest any more."""
+        self._waiting.extendleft(reversed(items))
+        self._shrink()
+
+    def turn_away(self, count: int) -> None:
+        """Count items that came when nothing is taken any more."""
+        self.received += count
+        self.dropped += count
+        self.settled += count
+
+    def drop_all(self) -> None:
+        """Give up what waits."""
+        self._drop(len(self._waiting))
+
+    def _shrink(self) -> None:
+        self._drop(len(self._waiting) - self._capacity)
+
+    def _drop(self, count: int) -> None:
+        for _ in range(count):
+            self._waiting.popleft()
+        self.dropped += max(0, count)
+        self.settled += max(0, count)
