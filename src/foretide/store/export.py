@@ -1,0 +1,153 @@
+"""Samples as Parquet files: one row a sample, or one row a time step for training.
+
+A file appears under its name all at once. What is exported may be larger than memory.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from foretide.errors import StoreError
+from foretide.metrics.catalogue import CATALOGUE
+from foretide.metrics.metric import Level, Sample
+from foretide.store.metric_store import MetricStore
+
+UNKNOWN_LEVEL = "unknown"
+"""The level of a metric that the catalogue does not know."""
+
+CHUNK = 50_000
+"""Rows in memory at one time."""
+
+LONG_SCHEMA = pa.schema(
+    {"at": pa.float64(), "level": pa.string(), "metric": pa.string(), "subject": pa.string(), "value": pa.float64()}
+)
+
+Row = tuple[Any, ...]
+
+
+def export_samples(
+    store: MetricStore, pipeline: str, path: str | Path, *, since: float | None = None, until: float | None = None
+) -> int:
+    """Write one row a sample: at, level, metric, subject, value. Says how many.
+
+    Rows come subject by subject, each in the order of time.
+
+    Args:
+        store: Where the samples are.
+        pipeline: Whose samples.
+        path: The file; one that is there is replaced.
+        since: From this time on.
+        until: Up to, and without, this time.
+    """
+    if not store.series(pipeline):
+        raise StoreError(f"the store has no samples of '{pipeline}'; it has some of {_named(store.pipelines())}")
+    chunks = store.scan(pipeline, since=since, until=until, chunk=CHUNK)
+    return _write(path, LONG_SCHEMA, ([_long_row(sample) for sample in chunk] for chunk in chunks))
+
+
+def _long_row(sample: Sample) -> Row:
+    return sample.at, level_of(sample.metric), sample.metric, sample.subject, sample.value
+
+
+def _named(pipelines: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in pipelines) or "no pipeline"
+
+
+def level_of(metric: str) -> str:
+    """What a metric speaks of, by the catalogue."""
+    return CATALOGUE[metric].level.value if metric in CATALOGUE else UNKNOWN_LEVEL
+
+
+def export_steps(
+    store: MetricStore,
+    pipeline: str,
+    path: str | Path,
+    *,
+    level: Level,
+    step: float,
+    since: float | None = None,
+    until: float | None = None,
+) -> int:
+    """Write one row for each subject and time step, with a column for each metric of one level. Says how many.
+
+    The columns are `subject`, `at` (when the step begins) and the metrics by name. A value is the last one in its
+    step, null where there is none. Steps without any sample have no row. Rows come subject by subject, each in the
+    order of time.
+
+    Args:
+        store: Where the samples are.
+        pipeline: Whose samples.
+        path: The file; one that is there is replaced.
+        level: Whose metrics become columns, such as `Level.WORKER`.
+        step: Seconds in a step. Steps begin at multiples of it since 1970.
+        since: From this time on.
+        until: Up to, and without, this time.
+    """
+    if not (math.isfinite(step) and step > 0):
+        raise StoreError(f"a time step of {step} s cannot be: give seconds above 0")
+    metrics = sorted({series.metric for series in store.series(pipeline) if level_of(series.metric) == level.value})
+    if not metrics:
+        raise StoreError(f"the store has no samples of '{pipeline}' at the level '{level}'")
+    schema = pa.schema([("subject", pa.string()), ("at", pa.float64()), *((name, pa.float64()) for name in metrics)])
+    chunks = store.scan(pipeline, metrics=metrics, since=since, until=until, chunk=CHUNK)
+    return _write(path, schema, _in_chunks(_steps((sample for chunk in chunks for sample in chunk), metrics, step)))
+
+
+def _steps(samples: Iterator[Sample], metrics: Sequence[str], step: float) -> Iterator[Row]:
+    """Rows of a table of steps, from samples that come subject by subject in the order of time."""
+    current: tuple[str, float] | None = None
+    values: dict[str, float] = {}
+    for sample in samples:
+        begins = sample.subject, math.floor(sample.at / step) * step
+        if current is not None and begins != current:
+            yield *current, *map(values.get, metrics)
+            values = {}
+        current = begins
+        values[sample.metric] = sample.value
+    if current is not None:
+        yield *current, *map(values.get, metrics)
+
+
+def _in_chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    chunk: list[Row] = []
+    for row in rows:
+        chunk.append(row)
+        if len(chunk) == CHUNK:
+            yield chunk
+            chunk = []
+    yield chunk
+
+
+def _write(path: str | Path, schema: Any, chunks: Iterator[list[Row]]) -> int:
+    """Write chunks of rows as a Parquet file, and say how many rows there were."""
+    count = 0
+    with _appearing_at_once(Path(path)) as temporary, parquet.ParquetWriter(temporary, schema) as file:
+        for rows in filter(None, chunks):
+            columns = zip(zip(*rows, strict=True), schema.types, strict=True)
+            file.write_batch(pa.record_batch([pa.array(values, kind) for values, kind in columns], schema=schema))
+            count += len(rows)
+    return count
+
+
+@contextmanager
+def _appearing_at_once(path: Path) -> Iterator[Path]:
+    """A temporary name to write to. It becomes the file when all went well, and is gone otherwise."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            temporary = Path(folder) / path.name
+            yield temporary
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            temporary.replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot export to '{path}': {error}") from error
