@@ -1,11 +1,15 @@
 """Several processes on one store, and processes that are killed in the middle of writing."""
 
 import sqlite3
+import threading
 from contextlib import closing
 from itertools import count
 
+import psycopg
+
 from foretide.metrics.metric import Sample
 from foretide.store.metric_store import MetricStore
+from helpers import wait_for
 
 SUBJECTS = 50
 ROUNDS = 30
@@ -114,3 +118,21 @@ def test_one_process_may_forget_the_series_that_others_write(location, start_pro
 
 def store_order(store, pipeline, one):
     return [series.subject for series in store.series(pipeline)].index(one.subject)
+
+
+def test_a_series_that_gets_a_sample_while_it_is_forgotten_stays(postgres):
+    location = postgres.fresh_url()
+    waits = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE FROM foretide%'"
+    )
+    with MetricStore.open(location) as store, psycopg.connect(location) as other, psycopg.connect(location) as watcher:
+        watcher.autocommit = True
+        other.execute("INSERT INTO foretide_series (id, pipeline, metric, subject) VALUES (77, 'p', 'cpu', 'worker-1')")
+        other.commit()
+        other.execute("INSERT INTO foretide_samples VALUES (77, 5.0, 6.0)")
+        forgetting = threading.Thread(target=store.forget, args=(1.0,))
+        forgetting.start()
+        wait_for(lambda: watcher.execute(waits).fetchone() == (1,))
+        other.commit()
+        forgetting.join()
+        assert store.read("p") == [Sample("cpu", "worker-1", 5.0, 6.0)]
