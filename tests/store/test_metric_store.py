@@ -21,7 +21,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SAMPLE = st.builds(Sample, st.sampled_from(["cpu", "rows", "Ünïcode 'quoted'"]) | TEXT, TEXT, FINITE, FINITE)
 SAMPLES = st.lists(SAMPLE, max_size=30)
-BY_EXAMPLE = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+BY_EXAMPLE = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def sample(at, value=1.0, metric="cpu", subject="worker-1"):

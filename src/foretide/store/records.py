@@ -65,15 +65,14 @@ def name_flaw(name: str) -> str | None:
     >>> name_flaw("bolt" * 200)
     "the name 'boltboltboltboltboltboltboltboltboltbolt...' is 800 bytes long; 512 is the most"
     """
-    try:
-        length = len(name.encode())
-    except UnicodeEncodeError:
+    if storable_text(name) != name:
         return f"the name {name!a} has a character that no database takes"
-    if "\0" in name:
-        return f"the name {name!a} has a character that no database takes"
-    if length > LONGEST_NAME:
-        return f"the name '{name[:40]}...' is {length} bytes long; {LONGEST_NAME} is the most"
-    return None
+    length = len(name.encode())
+    return (
+        f"the name '{name[:40]}...' is {length} bytes long; {LONGEST_NAME} is the most"
+        if length > LONGEST_NAME
+        else None
+    )
 
 
 def storable_text(text: str) -> str:

@@ -152,6 +152,7 @@ class StoreWriter:
             self._thread.join(timeout)
         else:
             self._give_up()
+            self._shut()
         return not self._thread.is_alive() and self.dropped == lost
 
     def turn(self) -> float | None:
