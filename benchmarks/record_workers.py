@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FILE = Path(__file__).parent / "data" / "workers.parquet"
-WORKERS, STEP = 3, 2.0
+WORKERS, STEP = 3, 3.0
 _BUSY = "while True: pass"
 _WRITER = """
 import os, tempfile
@@ -113,7 +113,7 @@ def interference(chance: random.Random) -> Iterator[Any]:
                 process.kill()
                 process.wait()
                 running.remove((until, process))
-        if len(running) < 4 and chance.random() < 1 / 15:
+        if len(running) < 4 and chance.random() < 1 / 50:
             program = _WRITER if chance.random() < 0.3 else _BUSY
             for _ in range(chance.choice((1, 1, 2))):
                 process = subprocess.Popen([sys.executable, "-c", program])
