@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("foretide")
 _WAITING = 1000
 _TIMEOUT = 5.0
+_CLOSING = 5.0
 
 
 class AlarmDesk:
@@ -106,7 +107,7 @@ class Webhook:
     def close(self) -> None:
         """Send what waits, for a moment."""
         self._queue.put(None)
-        self._thread.join(timeout=_TIMEOUT)
+        self._thread.join(timeout=_CLOSING)
 
     def _deliver(self) -> None:
         while (message := self._queue.get()) is not None:
