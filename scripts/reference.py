@@ -1,4 +1,4 @@
-"""Writes the pages in docs/reference from the code: commands, groupings, errors. `make docs` runs it."""  # noqa: INP001
+"""Writes the pages in docs/reference from the code: commands, groupings, metrics, errors. `make docs` runs it."""  # noqa: INP001
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from typer.main import get_command
 
 from foretide import errors
 from foretide.cli import app
+from foretide.metrics.catalogue import CATALOGUE, at_level
+from foretide.metrics.metric import Level
+from foretide.runtime.monitor_settings import MonitorSettings
 from foretide.topology import grouping
 from foretide.topology.grouping import Grouping
 
@@ -23,7 +26,12 @@ _OF_TYPER = {"install_completion", "show_completion", "help"}
 
 def pages() -> dict[str, str]:
     """Every page by the name of its file."""
-    return {"cli.md": cli_page(app), "errors.md": errors_page(), "groupings.md": groupings_page()}
+    return {
+        "cli.md": cli_page(app),
+        "errors.md": errors_page(),
+        "groupings.md": groupings_page(),
+        "metrics.md": metrics_page(),
+    }
 
 
 def main() -> None:
@@ -163,6 +171,45 @@ def _call(kind: type[Grouping]) -> str:
 
 def _yes(whether: object) -> str:
     return "yes" if whether else "no"
+
+
+# ---- metrics
+
+_SUBJECTS = {
+    Level.QUERY: "the name of the pipeline",
+    Level.OPERATOR: "the id of a spout or bolt",
+    Level.EDGE: "the bolt that the edge leads into; `from->to` for a flow between two operators",
+    Level.TASK: "the bolt and the number of its replica, such as `count/3`",
+    Level.WORKER: "the id of the executor, or `driver` in local mode",
+    Level.MACHINE: "the host, or `host/core0` for a single core",
+}
+
+
+def metrics_page() -> str:
+    """Every metric of the catalogue, a table for each level."""
+    often = _how_often()
+    every = [f"{level.value} ({len(at_level(level))}, {often[level]})" for level in Level]
+    return _page(
+        "Metrics",
+        f"There are {len(CATALOGUE)} metrics, in {len(every)} levels: {_listed(every)}. A metric has the same name in "
+        "the store, on the command line, in Python and, with `foretide_` before it, in Prometheus. What is not known "
+        "has no value: it is neither 0 nor NaN.",
+        *(part for level in Level for part in _level(level, often[level])),
+    )
+
+
+def _how_often() -> dict[Level, str]:
+    """How often each level is read, unless the settings say otherwise."""
+    settings = MonitorSettings()
+    slow = {Level.WORKER: settings.workers_every, Level.MACHINE: settings.machines_every}
+    return {level: f"every {slow[level]:g} s" if level in slow else "every batch" for level in Level}
+
+
+def _level(level: Level, often: str) -> Iterator[str]:
+    yield f"## {level.value.capitalize()}"
+    yield f"Read {often}. The subject is {_SUBJECTS[level]}."
+    rows = ([f"`{metric.name}`", metric.unit, metric.meaning] for metric in at_level(level))
+    yield _table(["metric", "unit", "meaning"], rows)
 
 
 # ---- errors

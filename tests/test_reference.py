@@ -10,6 +10,8 @@ from typer.main import get_command
 
 import foretide
 from foretide.cli import app
+from foretide.metrics.catalogue import CATALOGUE, at_level
+from foretide.metrics.metric import Level
 from foretide.topology.grouping import Grouping
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "reference.py"
@@ -60,6 +62,26 @@ def test_every_public_grouping_and_error_has_its_section():
         assert f"\n## {kind.name}\n" in PAGES["groupings.md"]
     for kind in (each for each in classes if issubclass(each, Exception)):
         assert f"\n## {kind.__name__}\n" in PAGES["errors.md"]
+
+
+def test_every_metric_stands_once_in_the_table_of_its_level():
+    sections = PAGES["metrics.md"].split("\n## ")[1:]
+    assert [section.split("\n", 1)[0] for section in sections] == [level.value.capitalize() for level in Level]
+    for level, section in zip(Level, sections, strict=True):
+        rows = [line for line in section.splitlines() if line.startswith("| `")]
+        assert rows == [f"| `{metric.name}` | {metric.unit} | {metric.meaning} |" for metric in at_level(level)]
+
+
+def test_the_page_of_metrics_says_how_many_there_are_and_how_often_each_level_is_read():
+    top = PAGES["metrics.md"].split("\n## ", 1)[0]
+    assert f"There are {len(CATALOGUE)} metrics" in top
+    for level, often in zip(Level, [*["every batch"] * 4, "every 5 s", "every 15 s"], strict=True):
+        assert f"{level.value} ({len(at_level(level))}, {often})" in top
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (SCRIPT.parents[1] / "mkdocs.yml").read_text(encoding="utf-8")
+    assert [name for name in PAGES if f"reference/{name}\n" not in navigation] == []
 
 
 def test_a_new_command_is_described_without_further_ado():

@@ -1,7 +1,7 @@
 from foretide.metrics.audit import FirstEdge
-from foretide.topology.first_edges import first_edges
+from foretide.topology.first_edges import first_edges, sole_sources
 from foretide.topology.graph import Bolt, From, Spout, Topology
-from foretide.topology.grouping import All
+from foretide.topology.grouping import All, Fields
 from foretide.topology.source import Rate
 
 
@@ -46,3 +46,25 @@ def test_an_edge_that_other_tuples_join_is_not_first():
 
 def test_an_edge_that_copies_only_some_of_its_inputs_is_not_first():
     assert first_edges(topology(bolt("a", "one", From("two", All())), spouts=("one", "two"))) == {}
+
+
+# ---- bolts that see a spout's own arrivals
+
+
+def test_a_bolt_with_one_spout_gets_all_of_its_tuples_and_no_others():
+    app = topology(bolt("parse", From("lines", Fields("word"))), bolt("count", "parse"))
+    assert sole_sources(app) == {"parse": "lines"}
+
+
+def test_several_readers_of_one_spout_get_all_of_its_tuples_each():
+    assert sole_sources(topology(bolt("a", "lines"), bolt("b", "lines"))) == {"a": "lines", "b": "lines"}
+
+
+def test_a_bolt_that_other_tuples_join_does_not_see_the_arrivals_of_one_spout():
+    assert sole_sources(topology(bolt("a", "one", "two"), spouts=("one", "two"))) == {}
+    assert sole_sources(topology(bolt("a", "lines", From("a", feedback=True)))) == {}
+    assert sole_sources(topology(bolt("a", "lines", "lines"))) == {}
+
+
+def test_a_bolt_that_gets_every_tuple_several_times_does_not_see_its_arrivals():
+    assert sole_sources(topology(bolt("a", From("lines", All()), pool=3))) == {}

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Literal
+from typing import Literal, get_args
 
 from foretide.errors import AlarmRuleError
 from foretide.metrics.catalogue import CATALOGUE
-from foretide.metrics.snapshot import Key, Snapshot
+from foretide.metrics.metric import Level
+from foretide.metrics.snapshot import Snapshot
 from foretide.metrics.suspect import likely_source
 
 Severity = Literal["warning", "critical"]
-_PEERS = 2
+AlarmKey = tuple[str, str]
+"""A rule's name and a subject."""
+
+History = tuple[tuple[float, float], ...]
+"""Values and when they were seen, the oldest first."""
+
 _FRESH = 120.0
 
 
@@ -51,18 +58,38 @@ class Rule:
 
     def __post_init__(self) -> None:
         """Refuse a rule that could never be judged."""
-        conditions = (self.above, self.below, self.times_peers, self.above_metric, self.growing)
-        if sum(condition is not None for condition in conditions) != 1:
-            raise AlarmRuleError(
-                f"rule '{self.name}' needs exactly one of above, below, times_peers, above_metric and growing"
-            )
-        for metric in (self.metric, self.above_metric):
-            if metric is not None and metric not in CATALOGUE:
-                raise AlarmRuleError(f"rule '{self.name}': '{metric}' is not in the catalogue of metrics")
-        if self.lasting < 0 or (self.growing is not None and self.lasting == 0):
-            raise AlarmRuleError(
-                f"rule '{self.name}': lasting {self.lasting:g} s makes no sense here; give seconds > 0"
-            )
+        for flaw in (*_flaws_of_names(self), *_flaws_of_figures(self)):
+            raise AlarmRuleError(f"rule '{self.name}': {flaw}")
+
+
+def _flaws_of_names(rule: Rule) -> Iterator[str]:
+    if not rule.name:
+        yield "it has no name; give it one in words joined by dashes"
+    for metric in (rule.metric, rule.above_metric):
+        if metric is not None and metric not in CATALOGUE:
+            yield f"'{metric}' is not in the catalogue of metrics"
+            return
+    if rule.severity not in get_args(Severity):
+        yield f"its severity is '{rule.severity}'; give one of {', '.join(get_args(Severity))}"
+    level = CATALOGUE[rule.metric].level
+    if rule.above_metric is not None and CATALOGUE[rule.above_metric].level is not level:
+        yield f"'{rule.above_metric}' is not of the level {level}, as '{rule.metric}' is; compare metrics of one level"
+    if rule.times_peers is not None and level is Level.QUERY:
+        yield f"'{rule.metric}' is of the query, which has no peers; choose a metric of another level"
+
+
+def _flaws_of_figures(rule: Rule) -> Iterator[str]:
+    figures = (rule.above, rule.below, rule.times_peers, rule.growing)
+    if sum(condition is not None for condition in (*figures, rule.above_metric)) != 1:
+        yield "it needs exactly one of above, below, times_peers, above_metric and growing"
+    if any(figure is not None and not math.isfinite(figure) for figure in figures):
+        yield "a value that is infinite or no number can never be passed; give a number"
+    if rule.times_peers is not None and rule.times_peers <= 0:
+        yield f"times_peers is {rule.times_peers:g}; give how many times the others' median is too much, such as 2"
+    if rule.growing is not None and rule.growing < 0:
+        yield f"growing is {rule.growing:g}; give a share of 0 or more, such as 0.2 for a fifth"
+    if not 0 <= rule.lasting < math.inf or (rule.growing is not None and rule.lasting == 0):
+        yield f"lasting {rule.lasting:g} s makes no sense here; give seconds > 0"
 
 
 DEFAULT_RULES = (
@@ -98,81 +125,95 @@ class Raised:
         unit = CATALOGUE[self.rule.metric].unit
         seen = "is foreseen at" if self.rule.forecast else "is"
         cause = f" Likely source: {self.source}." if self.source else ""
-        return f"{self.rule.meaning} {self.rule.metric} of '{self.subject}' {seen} {self.value:.4g} {unit}.{cause}"
+        said = f"{self.rule.metric} of '{self.subject}' {seen} {self.value:.4g} {unit}.{cause}"
+        return f"{self.rule.meaning} {said}".lstrip()
 
 
 @dataclass(frozen=True)
 class Watch:
     """What the rules have seen so far: since when each holds, what was told, and the values that growth is told by."""
 
-    since: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    raised: Mapping[tuple[str, str], Raised] = field(default_factory=dict)
-    history: Mapping[tuple[str, str], tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    since: Mapping[AlarmKey, float] = field(default_factory=dict)
+    raised: Mapping[AlarmKey, Raised] = field(default_factory=dict)
+    history: Mapping[AlarmKey, History] = field(default_factory=dict)
 
 
 def judge(watch: Watch, snapshot: Snapshot, rules: tuple[Rule, ...]) -> tuple[Watch, list[Raised], list[Raised]]:
     """The next state, the alarms that are new, and those that are over."""
-    since: dict[tuple[str, str], float] = {}
-    raised: dict[tuple[str, str], Raised] = {}
-    history: dict[tuple[str, str], tuple[tuple[float, float], ...]] = {}
-    for rule in rules:
-        values = _values(rule, snapshot)
-        for subject, value in values.items():
-            key = (rule.name, subject)
-            if rule.growing is not None:
-                history[key] = _kept(watch.history.get(key, ()), snapshot.at, value, rule.lasting)
-            if _holds(rule, value, subject, values, snapshot, history.get(key, ())):
-                since[key] = min(watch.since.get(key, snapshot.at), snapshot.at)
-                if key in watch.raised:
-                    raised[key] = watch.raised[key]
-                elif rule.growing is not None or snapshot.at - since[key] >= rule.lasting:
-                    raised[key] = Raised(rule, subject, since[key], snapshot.at, value, likely_source(snapshot))
+    looks = [look for rule in rules for look in _looks(rule, watch, snapshot)]
+    holding = [look for look in looks if _holds(look, snapshot)]
+    since = {look.key: min(watch.since.get(look.key, snapshot.at), snapshot.at) for look in holding}
+    due = [look for look in holding if look.key in watch.raised or _has_lasted(look.rule, since[look.key], snapshot.at)]
+    raised = {look.key: watch.raised.get(look.key) or _raise(look, since[look.key], snapshot) for look in due}
+    history = {look.key: look.history for look in looks if look.history}
     new = [alarm for key, alarm in raised.items() if key not in watch.raised]
     over = [alarm for key, alarm in watch.raised.items() if key not in raised]
     return Watch(since, raised, history), new, over
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one rule sees of one subject: its value, those of its peers, and how it came about."""
+
+    rule: Rule
+    subject: str
+    value: float
+    peers: tuple[float, ...]
+    history: History
+
+    @property
+    def key(self) -> AlarmKey:
+        return self.rule.name, self.subject
+
+
+def _looks(rule: Rule, watch: Watch, snapshot: Snapshot) -> Iterator[_Look]:
+    values = _values(rule, snapshot)
+    for subject, value in values.items():
+        if rule.subject in (None, subject):
+            peers = tuple(other for name, other in values.items() if name != subject)
+            before = watch.history.get((rule.name, subject), ())
+            history = () if rule.growing is None else _kept(before, snapshot.at, value, rule.lasting)
+            yield _Look(rule, subject, value, peers, history)
+
+
 def _values(rule: Rule, snapshot: Snapshot) -> dict[str, float]:
     """What a rule looks at: fresh figures, or forecasts."""
     if rule.forecast:
-        found: Mapping[Key, float] = snapshot.forecasts
-        every = {subject: value for (metric, subject), value in found.items() if metric == rule.metric}
-    else:
-        every = {subject: known.value for subject, known in snapshot.of(rule.metric).items() if known.age <= _FRESH}
-    return every if rule.subject is None else {name: value for name, value in every.items() if name == rule.subject}
+        return {subject: value for (metric, subject), value in snapshot.forecasts.items() if metric == rule.metric}
+    return {subject: known.value for subject, known in snapshot.of(rule.metric).items() if known.age <= _FRESH}
 
 
-def _holds(
-    rule: Rule,
-    value: float,
-    subject: str,
-    values: Mapping[str, float],
-    snapshot: Snapshot,
-    history: tuple[tuple[float, float], ...],
-) -> bool:
+def _holds(look: _Look, snapshot: Snapshot) -> bool:
+    rule = look.rule
     if rule.above is not None:
-        return value > rule.above
+        return look.value > rule.above
     if rule.below is not None:
-        return value < rule.below
+        return look.value < rule.below
     if rule.above_metric is not None:
-        limit = snapshot.value(rule.above_metric, subject, within=_FRESH)
-        return limit is not None and value > limit
+        limit = snapshot.value(rule.above_metric, look.subject, within=_FRESH)
+        return limit is not None and look.value > limit
     if rule.times_peers is not None:
-        peers = [other for name, other in values.items() if name != subject]
-        return len(peers) + 1 >= _PEERS and value > rule.times_peers * median(peers) if peers else False
-    return _has_grown(rule, history)
+        return bool(look.peers) and look.value > rule.times_peers * median(look.peers)
+    return _has_grown(rule, look.history)
 
 
-def _kept(
-    before: tuple[tuple[float, float], ...], at: float, value: float, lasting: float
-) -> tuple[tuple[float, float], ...]:
+def _has_lasted(rule: Rule, since: float, at: float) -> bool:
+    """Growth is judged over the whole time already."""
+    return rule.growing is not None or at - since >= rule.lasting
+
+
+def _raise(look: _Look, since: float, snapshot: Snapshot) -> Raised:
+    return Raised(look.rule, look.subject, since, snapshot.at, look.value, likely_source(snapshot))
+
+
+def _kept(before: History, at: float, value: float, lasting: float) -> History:
     """Values as old as the rule looks back, and the last one before that; none from a clock that has jumped back."""
     past = [pair for pair in before if pair[0] < at]
     recent = [pair for pair in past if pair[0] > at - lasting]
     return (*past[len(past) - len(recent) - 1 : len(past) - len(recent)], *recent, (at, value))
 
 
-def _has_grown(rule: Rule, history: tuple[tuple[float, float], ...]) -> bool:
+def _has_grown(rule: Rule, history: History) -> bool:
     """Whether a value has gone up over the whole time: from its first third to its last, by the share."""
     first, last = history[0], history[-1]
     if rule.growing is None or last[0] - first[0] < rule.lasting:

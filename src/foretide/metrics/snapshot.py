@@ -13,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TypeVar
 
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level, Sample
 
 Key = tuple[str, str]
 """A metric and its subject."""
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,9 @@ class Snapshot:
     def value(self, metric: str, subject: str | None = None, *, within: float | None = None) -> float | None:
         """The bare value, None when it is not known or older than `within` seconds."""
         figure = self.figure(metric, subject)
-        fresh = isinstance(figure, Known) and (within is None or figure.age <= within)
-        return figure.value if isinstance(figure, Known) and fresh else None
+        if isinstance(figure, Unknown) or (within is not None and figure.age > within):
+            return None
+        return figure.value
 
     def subjects(self, level: Level) -> list[str]:
         """Everything of a level that was ever measured, in order."""
@@ -96,6 +100,6 @@ def _level(metric: str) -> Level | None:
     return found.level if found else None
 
 
-def freeze(figures: Mapping[Key, tuple[float, float]]) -> Mapping[Key, tuple[float, float]]:
+def freeze(figures: Mapping[Key, V]) -> Mapping[Key, V]:
     """A copy that nobody can change: what makes a snapshot cheap however much is measured."""
     return MappingProxyType(dict(figures))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -69,19 +70,19 @@ class _Making:
             known = [report.phases[phase] for phase in phases if phase in report.phases]
             yield from self._sample(metric, name, sum(known) if known else None)
         for metric, seconds in self.around.latency.items():
-            yield from self._sample(metric, name, seconds * _SECOND)
+            yield from self._sample(metric, name, _latency_ms(seconds))
 
     def _query_figures(self) -> dict[str, float | None]:
         report = self.report
         lags = [source.backlog for source in report.sources]
-        rate, fullest = _over(report.input_rows, self.around.interval), self._fullest()
+        rate = _over(report.input_rows, self.around.interval)
         state, failed = report.state, [task for task in report.tasks or () if task.failed]
         return {
             "batch": report.batch,
             "input_rows": report.input_rows,
             "input_rows_per_second": rate,
             "processed_rows_per_second": _over(report.input_rows, report.duration),
-            "sustainable_rows_per_second": None if rate is None or fullest is None else _over(rate, fullest),
+            "sustainable_rows_per_second": self._sustainable(rate),
             "total_lag": None if None in lags or not lags else sum(lag or 0 for lag in lags),
             "route_version": report.route_version,
             "retried_tasks": None if report.tasks is None else len(failed),
@@ -91,10 +92,10 @@ class _Making:
             "watermark_delay_ms": None if report.watermark is None else (report.finished - report.watermark) * _SECOND,
         }
 
-    def _fullest(self) -> float | None:
-        """The share of the time that the busiest replica was busy."""
+    def _sustainable(self, rate: float | None) -> float | None:
+        """The rate at which the busiest replica would be busy all the time; a batch without input cannot tell it."""
         busy = [run.run_ms for run in self.report.tasks or () if run.rows_in and not run.failed]
-        return _over(max(busy), self.around.interval * _SECOND) if busy else None
+        return _over(rate * self.around.interval * _SECOND, max(busy)) if rate and busy else None
 
     # ---- operators
 
@@ -105,8 +106,8 @@ class _Making:
                 yield from self._sample(metric, operator, value)
         for spout, figures in self.around.spouts.items():
             yield from self._sample("arrival_rate", spout, figures.arrival_rate)
-            latency = figures.mean_latency
-            yield from self._sample("complete_latency_ms", spout, None if latency is None else latency * _SECOND)
+            yield from self._sample("arrival_scv", spout, figures.arrival_scv)
+            yield from self._sample("complete_latency_ms", spout, _latency_ms(figures.mean_latency))
         for source in self.report.sources:
             if source.spout is not None:
                 yield from self._sample("lag", source.spout, source.backlog)
@@ -125,26 +126,27 @@ class _Making:
         return {
             **(self._work_figures(operator, work, runs) if work else {}),
             **_timed_figures(timed),
-            **self._arrival_figures(operator),
+            "arrival_scv": self._shared_scv(operator),
         }
 
     def _work_figures(self, operator: str, work: list[TaskRun], runs: list[TaskRun]) -> dict[str, float | None]:
-        processed = sum(run.rows_in for run in work)
+        given = [run for run in work if run.rows_in]
+        processed, active = sum(run.rows_in for run in given), len(given)
         emitted = sum(run.rows_out for run in work)
-        busy = sum(run.run_ms for run in work)
-        active = sum(1 for run in work if run.rows_in)
+        busy = sum(run.run_ms for run in given)
         spent = self.around.interval * _SECOND
-        busiest = max(run.run_ms for run in work)
+        spout = self.around.spouts.get(operator)
+        told = spout is not None and spout.arrival_rate is not None
         return {
-            "arrival_rate": None if operator in self.around.spouts else _over(processed, self.around.interval),
-            "service_time_ms": _over(sum(run.service_ms for run in work if run.rows_in), processed),
+            "arrival_rate": None if told else _over(processed, self.around.interval),
+            "service_time_ms": _over(sum(run.service_ms for run in given), processed),
             "processed": processed,
             "emitted": emitted,
             "acked": processed,
-            "execute_latency_ms": _over(sum(run.run_ms for run in work if run.rows_in), processed),
+            "execute_latency_ms": _over(busy, processed),
             "active_tasks": active,
             "utilization": _over(busy, spent * active),
-            "capacity": _over(busiest, spent),
+            "capacity": _over(max(run.run_ms for run in work), spent),
             "busy_time_ms_per_second": _over(busy, self.around.interval * active),
             "true_processing_rate": _over(processed * active * _SECOND, busy),
             "selectivity": _over(emitted, processed),
@@ -152,10 +154,10 @@ class _Making:
             "outbound_sending_ms": sum(run.write_ms for run in runs) / len(work),
         }
 
-    def _arrival_figures(self, operator: str) -> dict[str, float | None]:
-        source = self.around.sole_source.get(operator, operator)
-        figures = self.around.spouts.get(source)
-        return {"arrival_scv": figures.arrival_scv if figures else None}
+    def _shared_scv(self, bolt: str) -> float | None:
+        """The variation of a spout's arrivals, for a bolt that gets just these."""
+        figures = self.around.spouts.get(self.around.sole_source.get(bolt, ""))
+        return figures.arrival_scv if figures else None
 
     # ---- edges and tasks
 
@@ -197,11 +199,16 @@ def _timed_figures(timed: BoltTimes | None) -> dict[str, float | None]:
 
 def service_scv(timed: BoltTimes) -> float | None:
     """Variance over squared mean of the times of single tuples; None when they were not timed one by one."""
-    if timed.squares is None or timed.timed < _TIMED_TO_VARY or not timed.seconds:
+    if timed.squares is None or timed.timed < _TIMED_TO_VARY:
         return None
     mean = timed.seconds / timed.timed
     variance = (timed.squares - timed.timed * mean * mean) / (timed.timed - 1)
-    return max(0.0, variance) / (mean * mean)
+    return _over(max(0.0, variance), mean * mean)
+
+
+def _latency_ms(seconds: float | None) -> float | None:
+    """A latency below 0 is none: whoever stamped the tuples has a clock that runs ahead."""
+    return None if seconds is None or seconds < 0 else seconds * _SECOND
 
 
 def _skew(flow: EdgeFlow) -> float | None:
@@ -213,4 +220,5 @@ def _skew(flow: EdgeFlow) -> float | None:
 
 def _over(amount: float, by: float) -> float | None:
     """A quotient; not known when there is nothing to divide by, as after a clock that stood still or jumped back."""
-    return amount / by if by > 0 else None
+    quotient = amount / by if by > 0 else math.inf
+    return quotient if math.isfinite(quotient) else None

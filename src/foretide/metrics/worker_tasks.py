@@ -28,14 +28,12 @@ def _figures(runs: Sequence[TaskRun], seconds: float) -> dict[str, float | None]
     tuples = sum(run.rows_in for run in runs)
     sending = [run for run in runs if run.bytes_written]
     return {
-        "worker_tuple_execution_time_ms": sum(run.service_ms for run in runs if run.rows_in) / tuples
-        if tuples
-        else None,
+        "worker_tuple_execution_time_ms": _each(sum(run.service_ms for run in runs if run.rows_in), tuples),
         "worker_inbound_tuples_per_second": tuples / seconds,
-        "worker_inbound_queuing_time_ms": sum(run.waited_ms + run.fetch_wait_ms for run in runs) / len(runs),
-        "worker_outbound_batch_sending_time_ms": sum(run.write_ms for run in sending) / len(sending)
-        if sending
-        else None,
+        "worker_inbound_queuing_time_ms": _each(
+            sum((run.waited_ms + run.fetch_wait_ms) * run.rows_in for run in runs), tuples
+        ),
+        "worker_outbound_batch_sending_time_ms": _each(sum(run.write_ms for run in sending), len(sending)),
         "worker_outbound_batches_per_second": len(sending) / seconds,
         "worker_task_run_ms_per_second": sum(run.run_ms for run in runs) / seconds,
         "worker_task_cpu_ms_per_second": sum(run.cpu_ms for run in runs) / seconds,
@@ -49,3 +47,8 @@ def _figures(runs: Sequence[TaskRun], seconds: float) -> dict[str, float | None]
         "worker_tasks_per_second": len(runs) / seconds,
         "worker_failed_tasks_per_second": sum(1 for run in runs if run.failed) / seconds,
     }
+
+
+def _each(amount: float, count: int) -> float | None:
+    """A mean; not known when there is nothing to take it over."""
+    return amount / count if count else None

@@ -8,6 +8,7 @@ import queue
 import threading
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
 from foretide.metrics.rules import Raised, Rule, Watch, judge
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("foretide")
 _WAITING = 1000
 _TIMEOUT = 5.0
+_CLOSING = 5.0
 
 
 class AlarmDesk:
@@ -89,30 +91,30 @@ class Webhook:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(_WAITING)
+        self._queue: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self.problem: str | None = None
         self.lost = 0
         self._thread = threading.Thread(target=self._deliver, name="foretide-webhook", daemon=True)
         self._thread.start()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Put a message in line."""
-        try:
-            self._queue.put_nowait(message)
-        except queue.Full:
+        """Put a message in line, unless the line is too long."""
+        if self._queue.qsize() < _WAITING:
+            self._queue.put(message)
+        else:
             self.lost += 1
 
     def close(self) -> None:
         """Send what waits, for a moment."""
         self._queue.put(None)
-        self._thread.join(timeout=_TIMEOUT)
+        self._thread.join(timeout=_CLOSING)
 
     def _deliver(self) -> None:
         while (message := self._queue.get()) is not None:
             try:
                 self._post(message)
                 self.problem = None
-            except OSError as error:
+            except (OSError, HTTPException, ValueError) as error:
                 self.lost += 1
                 self.problem = f"the webhook {self._address} does not answer: {error}"
 

@@ -50,8 +50,9 @@ class Arrivals:
 
     @classmethod
     def of(cls, topology: Topology) -> Arrivals:
-        """The replays among the spouts."""
-        return cls({s.id: ReplayPlan(s.source) for s in topology.spouts if isinstance(s.source, Replay)})
+        """The replays among the spouts; not those that hand out rows before they are due."""
+        replays = [(s.id, s.source) for s in topology.spouts if isinstance(s.source, Replay)]
+        return cls({spout: ReplayPlan(source) for spout, source in replays if source.paced})
 
     def figures(self, report: BatchReport) -> dict[str, SpoutFigures]:
         """What is known of each spout's tuples in a batch."""
@@ -70,15 +71,18 @@ class Arrivals:
         return {"latency_mean_ms": mean, **self._quantiles(report)}
 
     def _quantiles(self, report: BatchReport) -> dict[str, float]:
-        replayed = list(self._taken(report))
-        if len(replayed) == 1 and not report.event_times:
-            _, plan, taken = replayed[0]
-            exact = {name: latency(plan, taken, report.finished, level) for name, level in QUANTILES.items()}
-            return {name: value for name, value in exact.items() if value is not None}
-        if not replayed and len(report.event_times) == 1:
-            (times,) = report.event_times.values()
-            return {name: report.finished - _event_time(times, 1 - level) for name, level in QUANTILES.items()}
-        return _mixed([(_latencies(plan, taken, report.finished), taken.rows or 0) for _, plan, taken in replayed])
+        """Exact for one spout. Observed event times are too few to be mixed with those of other spouts."""
+        replayed = {spout: (plan, taken) for spout, plan, taken in self._taken(report)}
+        observed = [times for spout, times in report.event_times.items() if spout not in replayed]
+        match list(replayed.values()), observed:
+            case [(plan, taken)], []:
+                exact = {name: latency(plan, taken, report.finished, level) for name, level in QUANTILES.items()}
+                return {name: value for name, value in exact.items() if value is not None}
+            case [], [times]:
+                return {name: report.finished - _event_time(times, 1 - level) for name, level in QUANTILES.items()}
+            case several, []:
+                return _mixed([(_latencies(plan, taken, report.finished), taken.rows or 0) for plan, taken in several])
+        return {}
 
     def _taken(self, report: BatchReport) -> Iterator[tuple[str, ReplayPlan, SourceRange]]:
         for source in report.sources:

@@ -42,16 +42,16 @@ class Board:
             self._forecasts = dict(forecasts)
 
     def drop(self, subject: str) -> None:
-        """Forget a worker or machine that is gone."""
+        """Forget a worker or machine that is gone, with its cores."""
         with self._lock:
             for store in (self._figures, self._smoothers):
-                for key in [key for key in store if key[1] == subject]:
+                for key in [key for key in store if key[1] == subject or key[1].startswith(f"{subject}/")]:
                     del store[key]
 
     def snapshot(self, at: float, problems: tuple[str, ...] = ()) -> Snapshot:
         """Everything as it stands."""
         with self._lock:
-            return Snapshot(at, self._query, freeze(self._figures), dict(self._forecasts), problems)
+            return Snapshot(at, self._query, freeze(self._figures), freeze(self._forecasts), problems)
 
     def _smoothed(self, key: Key, value: float) -> float:
         make = self._make.get(key[0])
@@ -65,3 +65,4 @@ class Board:
     def _forget_old(self) -> None:
         newest = max(measured for _, measured in self._figures.values())
         self._figures = {key: kept for key, kept in self._figures.items() if kept[1] >= newest - _FORGET_AFTER}
+        self._smoothers = {key: smoother for key, smoother in self._smoothers.items() if key in self._figures}

@@ -13,6 +13,8 @@ from foretide.metrics.smoothing import Fading, Smoother
 SMOOTHED = ("arrival_rate", "service_time_ms", "service_scv", "arrival_scv", "selectivity", "flow_fraction")
 """What planning reads: smoothed, so that one odd batch moves nothing."""
 
+_LAST_PORT = 65535
+
 
 @dataclass(frozen=True)
 class MonitorSettings:
@@ -56,5 +58,14 @@ class MonitorSettings:
         for name in ("retention", "tasks_every", "workers_every", "machines_every"):
             if not getattr(self, name) >= 0:
                 raise MonitoringError(f"{name} is {getattr(self, name)}; give seconds, 0 or more")
+        self._check_alarms()
+        if self.prometheus_port is not None and not 0 <= self.prometheus_port <= _LAST_PORT:
+            raise MonitoringError(f"there is no port {self.prometheus_port} for Prometheus; give 0 to {_LAST_PORT}")
+
+    def _check_alarms(self) -> None:
+        names = [rule.name for rule in self.rules]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise MonitoringError(f"several rules are called {', '.join(twice)}; give each a name of its own")
         if self.webhook is not None and not self.webhook.startswith(("http://", "https://")):
             raise MonitoringError(f"the webhook '{self.webhook}' is no address; give http://... or https://...")

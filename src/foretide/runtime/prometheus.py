@@ -57,7 +57,7 @@ class PrometheusEndpoint:
         registry.register(_Figures(snapshot, alarms))
         try:
             started: Any = start_http_server(port, registry=registry)
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             raise MonitoringError(f"cannot serve Prometheus on port {port}: {error}; choose another, or 0") from error
         self._server, self._thread = started
         self.port: int = self._server.server_port

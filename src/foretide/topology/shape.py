@@ -55,7 +55,7 @@ class _Reading:
             f"{spout.id}{SHARED}": (spout.id,) for spout in self.topology.spouts if self._shared(spout.id)
         }
         loose: list[str] = []
-        for bolt in self.topology.bolts:
+        for bolt in self.topology.in_order():
             fed = tuple(spout for source in bolt.inputs for spout in self._scans_of(source.component))
             if bolt.id in self.stateful or (bolt.id in self.chained and not self._readers(bolt.id)):
                 loose += fed
