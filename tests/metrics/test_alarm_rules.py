@@ -317,7 +317,7 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(STEPS, st.integers(0, 20))
 def test_new_and_over_alternate_for_every_subject_whatever_the_clock_does(steps, lasting):
     rule, watch, up = replace(FULL, lasting=lasting), Watch(), set()

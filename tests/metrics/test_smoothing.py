@@ -61,7 +61,7 @@ def test_a_window_without_room_is_refused(size):
         Window(size)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(VALUES, st.floats(0, 0.99))
 def test_fading_is_the_weighted_sum_of_all_measurements(values, alpha):
     first, *later = values
@@ -70,14 +70,14 @@ def test_fading_is_the_weighted_sum_of_all_measurements(values, alpha):
     assert smoothed(Fading(alpha), *values)[-1] == pytest.approx(expected, rel=1e-6, abs=1e-3)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(VALUES, st.integers(1, 60))
 def test_a_window_is_the_mean_whatever_its_size(values, size):
     last = values[-size:]
     assert smoothed(Window(size), *values)[-1] == pytest.approx(sum(last) / len(last))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(VALUES, st.sampled_from([lambda: Fading(0.6), lambda: Window(4)]))
 def test_no_smoothed_value_leaves_the_range_of_the_measurements(values, make):
     for value in smoothed(make(), *values):

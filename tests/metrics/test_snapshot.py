@@ -104,7 +104,7 @@ def test_what_is_frozen_neither_changes_nor_follows_the_original():
     assert frozen == FIGURES
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(
     st.dictionaries(
         st.tuples(st.sampled_from(sorted(CATALOGUE)), st.text(max_size=5)),

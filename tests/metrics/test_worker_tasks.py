@@ -117,7 +117,7 @@ RUNS = st.builds(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(RUNS, max_size=8), st.floats(0.001, 100))
 def test_whatever_ran_samples_are_finite_of_the_catalogue_and_once_each(runs, seconds):
     samples = worker_samples(runs, seconds, at=9.0)

@@ -127,7 +127,7 @@ def test_many_threads_may_write_while_others_look():
     assert all(snapshot.value("capacity", f"w{i}") == (each - 1) / 2 for i in range(threads))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from(["capacity", "utilization"]), st.sampled_from("ab"), st.floats(-1e6, 1e6))))
 def test_a_board_is_one_smoother_for_each_series(puts):
     board = Board("app", {"capacity": lambda: Fading(0.3)})

@@ -50,7 +50,7 @@ def spans(plan, most=200):
     return st.builds(cut, st.integers(0, plan.total_rows - 1), st.integers(1, most))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(spans(STEADY))
 def test_one_replay_is_exact(span):
     every = latencies(STEADY, *span)
@@ -59,7 +59,7 @@ def test_one_replay_is_exact(span):
     assert found == {name: pytest.approx(by_sorting(every, share)) for name, share in QUANTILES.items()}
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(spans(STEADY), spans(RANDOM))
 def test_two_replays_are_mixed_as_one_sorted_batch(steady, random):
     every = [*latencies(STEADY, *steady), *latencies(RANDOM, *random)]
@@ -75,7 +75,7 @@ def test_large_batches_are_sampled_and_come_close():
     assert found == {name: pytest.approx(by_sorting(every, share), abs=0.05) for name, share in QUANTILES.items()}
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(spans(STEADY), spans(RANDOM))
 def test_latency_never_falls_from_one_quantile_to_the_next(steady, random):
     found = ARRIVALS.latency(report(taken("steady", *steady), taken("random", *random)))
