@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from foretide.metrics.metric import Sample
 from foretide.metrics.smoothing import Fading, Window
-from foretide.metrics.snapshot import Known, Unknown
+from foretide.metrics.snapshot import Known
 from foretide.runtime import board as board_module
 from foretide.runtime.board import Board
 
@@ -38,24 +38,6 @@ def test_each_series_is_smoothed_by_itself_and_only_where_asked_for():
     assert snapshot.value("capacity", "a") == 10  # 0.75 * 8 + 0.25 * 16
     assert snapshot.value("capacity", "b") == 125  # 0.75 * 100 + 0.25 * 200
     assert snapshot.value("utilization", "count") == 3
-
-
-def test_what_is_dropped_is_unknown_and_smoothing_starts_anew():
-    board = Board("app", {"machine_cpu_busy_percent": lambda: Window(3)})
-    host = [sample(90, "here", "machine_cpu_busy_percent"), sample(4, "here/core0", "machine_core_busy_percent")]
-    board.put([*host, sample(1, "here2", "machine_cpu_busy_percent")])
-    board.drop("here")
-    assert board.snapshot(10).figure("machine_cpu_busy_percent", "here") == Unknown()
-    assert {subject for _, subject in board.snapshot(10).figures} == {"here2"}
-    board.put([sample(10, "here", "machine_cpu_busy_percent")])
-    assert board.snapshot(10).value("machine_cpu_busy_percent", "here") == 10
-
-
-def test_dropping_what_was_never_there_changes_nothing():
-    board = Board("app")
-    board.put([sample(1)])
-    board.drop("nobody")
-    assert board.snapshot(10).value("capacity", "count") == 1
 
 
 def test_forecasts_are_replaced_as_a_whole():

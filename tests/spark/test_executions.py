@@ -86,7 +86,7 @@ def test_every_stage_is_told_by_what_it_reads_and_what_it_feeds():
         (9, 0): Stage((9, 0), ((parse,),), "parse.out"),
         (10, 0): Stage((10, 0), ((out,),), "p2"),
         (11, 0): Stage((11, 0), ((out,),), "sum-up"),
-        (12, 0): Stage((12, 0), ((p2,), (Scan(28),)), None),
+        (12, 0): Stage((12, 0), ((p2,), (Scan(28),)), None, own=True),
         (13, 0): Stage((13, 0), ((sum_up,), (window,)), None),
     }
 
@@ -192,6 +192,19 @@ def test_behind_an_exchange_of_sparks_own_works_the_stateful_bolt_after_its_writ
     found = {stage.id: stage for stage in graph.stages((13, 0))}
     done = attribute([(found[12, 0], runs(100, 157, 3, 4)), (found[13, 0], runs(257, 1, 2, 2, 0))], SHAPE)
     assert [run.operator for run in done] == ["p2", "p2", "t", "t", "sum-up", *["window"] * 4]
+    assert [run.feeds for run in done] == [*["window"] * 4, *[None] * 5]
+    assert not any(run.inner or run.later for run in done)
+
+
+def test_an_exchange_of_sparks_own_inside_a_bolt_hides_no_tuple_and_counts_none_twice():
+    inside = Exchange(None, 2, 5, EdgeFlow(9, 9), (2, 0), (3, 0))
+    first = Stage((2, 0), ((edge("parse", 1, 30),),), None, own=True)
+    done = attribute([(first, runs(30)), (Stage((3, 0), ((inside,),), None), runs(4, 5))], Shape())
+    assert [(run.operator, run.feeds, run.inner, run.later) for run in done] == [
+        ("parse", None, True, False),
+        ("parse", None, False, True),
+        ("parse", None, False, True),
+    ]
 
 
 def test_with_tasks_too_few_or_too_many_nothing_is_known():

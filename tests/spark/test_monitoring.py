@@ -111,6 +111,7 @@ def test_every_operator_of_a_branching_topology_gets_its_own_tuples_tasks_and_fl
     assert {name: flows[name] for name in ("a->left", "a->right", "left->both", "b->both")} == {
         "a->left": 1.0, "a->right": 1.0, "left->both": 0.5, "b->both": 1.0,
     }  # fmt: skip
+    assert flows["both->count"] == value("processed", "count") / 1200
     assert [value("task_rows", f"left/{task}") for task in range(3)] == list(report.edges["left"].per_task)
     assert sum(value("task_rows", f"both/{task}") for task in range(4)) == 1200
     assert value("processed", "count") == sum(run.rows_in for run in report.tasks if run.operator == "count") > 0

@@ -53,7 +53,7 @@ StoreOption = Annotated[str | None, typer.Option("--store", help="The store (a f
 
 def metrics(
     app: Annotated[
-        str | None, typer.Argument(metavar="[APP]", help="The pipeline; the one that runs unless said.")
+        str | None, typer.Argument(metavar="APP", help="The pipeline; the one that runs unless said.")
     ] = None,
     store: StoreOption = None,
     level: Annotated[Level | None, typer.Option(help="Only this level, with all its metrics.")] = None,

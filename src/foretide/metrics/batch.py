@@ -27,7 +27,8 @@ class TaskRun:
 
     `operator` did the work, as replica `task`, and `edge` is what it read; None where that cannot be told. A task that
     only passes on what an operator made, through an exchange that several readers share, is `passing`. `feeds` is the
-    edge that it wrote to, None for the sink and for exchanges of Spark's own.
+    edge or operator that it wrote to, None for the sink. Where an operator has exchanges of Spark's own inside, `inner`
+    tasks write to one, and `later` ones read it: tuples enter before them and leave after them.
     """
 
     operator: str | None
@@ -50,6 +51,8 @@ class TaskRun:
     bytes_written: int
     spilled_bytes: int
     failed: bool = False
+    inner: bool = False
+    later: bool = False
 
     @property
     def service_ms(self) -> float:

@@ -131,8 +131,9 @@ class _Making:
 
     def _work_figures(self, operator: str, work: list[TaskRun], runs: list[TaskRun]) -> dict[str, float | None]:
         given = [run for run in work if run.rows_in]
-        processed, active = sum(run.rows_in for run in given), len(given)
-        emitted = sum(run.rows_out for run in work)
+        entering = [run for run in given if not run.later]
+        processed, active = sum(run.rows_in for run in entering), len(entering)
+        emitted = sum(run.rows_out for run in work if not run.inner)
         busy = sum(run.run_ms for run in given)
         spent = self.around.interval * _SECOND
         spout = self.around.spouts.get(operator)
@@ -171,7 +172,7 @@ class _Making:
         for run in self.report.tasks or ():
             if run.operator is None or run.failed:
                 continue
-            if not run.passing:
+            if not run.passing and not run.later:
                 processed[run.operator] = processed.get(run.operator, 0) + run.rows_in
             if run.feeds is not None and not run.feeds.startswith(f"{run.operator}."):
                 pair = (run.operator, run.feeds)
@@ -181,7 +182,7 @@ class _Making:
 
     def of_tasks(self) -> Iterator[Sample]:
         for run in self.report.tasks or ():
-            if run.operator is None or run.task is None or run.passing or run.failed:
+            if run.operator is None or run.task is None or run.passing or run.failed or run.later:
                 continue
             subject = f"{run.operator}/{run.task}"
             yield from self._sample("task_rows", subject, run.rows_in)

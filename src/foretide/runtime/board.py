@@ -41,13 +41,6 @@ class Board:
         with self._lock:
             self._forecasts = dict(forecasts)
 
-    def drop(self, subject: str) -> None:
-        """Forget a worker or machine that is gone, with its cores."""
-        with self._lock:
-            for store in (self._figures, self._smoothers):
-                for key in [key for key in store if key[1] == subject or key[1].startswith(f"{subject}/")]:
-                    del store[key]
-
     def snapshot(self, at: float, problems: tuple[str, ...] = ()) -> Snapshot:
         """Everything as it stands."""
         with self._lock:

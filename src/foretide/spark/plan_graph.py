@@ -47,7 +47,7 @@ Parts = tuple[tuple[Exchange | Scan, ...], ...]
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: its parts in the order of their tasks, and the edge it writes to.
+    """A stage: its parts in the order of their tasks, the edge it writes to, or whether Spark's `own` exchange.
 
     A part is read by tasks of its own; several inputs in one part are read by the same tasks, as in a join.
     """
@@ -55,6 +55,7 @@ class Stage:
     id: StageId
     parts: Parts
     feeds: str | None
+    own: bool = False
 
 
 class PlanGraph:
@@ -87,7 +88,7 @@ class PlanGraph:
     def stages(self, last: StageId | None) -> list[Stage]:
         """Every stage whose number can be told: those that write an exchange, and the `last`, which feeds the sink."""
         writing = [
-            Stage(exchange.written_by, self._parts_below(number), exchange.edge)
+            Stage(exchange.written_by, self._parts_below(number), exchange.edge, own=exchange.edge is None)
             for number, exchange in self.exchanges.items()
             if exchange.written_by is not None
         ]

@@ -70,6 +70,22 @@ class _Operators:
     stages: Sequence[Stage]
     shape: Shape
 
+    def marks(self, stage: Stage, place: int) -> dict[str, Any]:
+        """What the tasks of a part are: whose, from where, to where."""
+        first, operator = stage.parts[place][0], self.of(stage, place)
+        edge = first.edge if isinstance(first, Exchange) else None
+        behind = self.shape.after(operator) if stage.own else None
+        inside = stage.own and operator is not None and behind == operator
+        own = isinstance(first, Exchange) and first.edge is None
+        return {
+            "operator": operator,
+            "edge": edge,
+            "feeds": stage.feeds or (None if inside else behind),
+            "passing": edge is not None and edge.endswith(SHARED),
+            "inner": inside,
+            "later": own and operator is not None and isinstance(first, Exchange) and self._writer(first) == operator,
+        }
+
     def of(self, stage: Stage, place: int) -> str | None:
         """The operator of the part at a place of a stage."""
         part = stage.parts[place]
@@ -100,16 +116,7 @@ def _of_stage(stage: Stage, runs: Sequence[TaskRun], operators: _Operators) -> I
             yield replace(run, feeds=stage.feeds)
             continue
         place, begin = found
-        first = stage.parts[place][0]
-        edge = first.edge if isinstance(first, Exchange) else None
-        yield replace(
-            run,
-            operator=operators.of(stage, place),
-            task=number - begin,
-            edge=edge,
-            feeds=stage.feeds,
-            passing=edge is not None and edge.endswith(SHARED),
-        )
+        yield replace(run, task=number - begin, **operators.marks(stage, place))
 
 
 def _places(stage: Stage, runs: Sequence[TaskRun]) -> Iterator[tuple[int, tuple[int, int]]]:

@@ -29,7 +29,7 @@ class AlarmRecord:
         severity: As the rule says.
         subject: What it speaks of; empty for the whole pipeline.
         message: A sentence for people.
-        source: Who raised it.
+        source: Where the cause probably lies, or who raised it.
     """
 
     at: float
