@@ -126,6 +126,8 @@ BY_HAND = {
     ("state_bytes", "app"): 4096,
     ("late_rows", "app"): 1,
     ("watermark_delay_ms", "app"): 12_500,
+    ("retried", "count"): 999,  # of the attempt that failed
+    ("retried", "parse"): 0,
     # a spout
     ("arrival_rate", "lines"): 310,  # by its own clock, not what was taken
     ("arrival_scv", "lines"): 0.9,

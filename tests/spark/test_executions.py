@@ -281,7 +281,7 @@ def test_a_batch_is_read_back_with_the_rows_of_each_task_failed_attempts_aside()
     assert [(run.operator, run.task, run.rows_in, run.failed) for run in found.tasks] == [
         ("parse", 0, 20, False),
         ("parse", 1, 40, False),
-        (None, None, 40, True),
+        ("parse", 1, 40, True),
     ]
     assert found.tasks[0].waited_ms == pytest.approx(200, abs=0.01)
 

@@ -48,6 +48,7 @@ OPERATOR = _all(
     ("emitted", "tuples", "Tuples sent on in the batch, to other operators or to the sink."),
     ("acked", "tuples", "Tuples whose batch was committed."),
     ("failed", "tuples", "Tuples that went to the dead letters in the batch."),
+    ("retried", "tuples", "Tuples whose task failed in the batch and was run again."),
     ("execute_latency_ms", "ms", "Time that a task spent for each tuple, with Spark's own work around it (Storm's)."),
     ("complete_latency_ms", "ms", "Mean time from a spout's tuple being due to its commit (Storm's)."),
     ("lag", "tuples", "Tuples due at a spout that were not taken yet."),

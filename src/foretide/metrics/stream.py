@@ -100,6 +100,7 @@ class _Making:
     # ---- operators
 
     def of_operators(self) -> Iterator[Sample]:
+        yield from self._retried()
         for operator, runs in self._by_operator().items():
             work = [run for run in runs if not run.passing]
             for metric, value in self._operator_figures(operator, work, runs).items():
@@ -111,6 +112,14 @@ class _Making:
         for source in self.report.sources:
             if source.spout is not None:
                 yield from self._sample("lag", source.spout, source.backlog)
+
+    def _retried(self) -> Iterator[Sample]:
+        again: dict[str, int] = {}
+        for run in self.report.tasks or ():
+            if run.operator is not None and not run.passing:
+                again[run.operator] = again.get(run.operator, 0) + (run.rows_in if run.failed else 0)
+        for operator, tuples in again.items():
+            yield from self._sample("retried", operator, tuples)
 
     def _by_operator(self) -> dict[str, list[TaskRun]]:
         found: dict[str, list[TaskRun]] = {}

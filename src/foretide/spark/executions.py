@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.metrics.batch import EdgeFlow, TaskRun
 from foretide.spark.plan_graph import PlanGraph, StageId
-from foretide.spark.task_runs import attribute, read_task, seconds, with_tasks
+from foretide.spark.task_runs import attribute, failed_attempts, read_task, seconds, with_tasks
 from foretide.topology.shape import Shape
 
 if TYPE_CHECKING:
@@ -97,12 +97,13 @@ class Executions:
     # ---- tasks
 
     def _tasks(self, seen: _Seen) -> list[TaskRun]:
-        """Every task of the batch's stages that succeeded, in order, with its operator; and those that failed."""
+        """Every task of the batch's stages with its operator: those that succeeded in order, then those that failed."""
         assert seen.graph is not None  # noqa: S101 - asked for only when there is one
         stages = seen.graph.stages(self._last_stage(seen.graph, seen.jobs))
         listed = [(stage, self._runs_of(stage.id)) for stage in stages]
         done = attribute([(stage, runs) for stage, (runs, _) in listed], self._shape)
-        return [*done, *(run for _, (_, failed) in listed for run in failed)]
+        failed, sizes = [failed for _, (_, failed) in listed], [len(runs) for _, (runs, _) in listed]
+        return [*done, *failed_attempts(done, failed, sizes)]
 
     def _last_stage(self, graph: PlanGraph, jobs: list[int]) -> StageId | None:
         """The stage that wrote to the sink: the last one of the last job."""
@@ -113,13 +114,14 @@ class Executions:
         attempts = [each.read_by[1] for each in graph.exchanges.values() if each.read_by and each.read_by[0] == last]
         return last, max(attempts, default=0)
 
-    def _runs_of(self, stage: StageId) -> tuple[list[TaskRun], list[TaskRun]]:
+    def _runs_of(self, stage: StageId) -> tuple[list[TaskRun], dict[int, TaskRun]]:
+        """The tasks of a stage that succeeded, in order, and attempts that failed, by the number of the task."""
         found = self._rest.get(f"stages/{stage[0]}/{stage[1]}?details=true&withSummaries=false") or {}
         submitted = found.get("submissionTime")
         since = seconds(submitted) if submitted else None
         tasks = sorted((found.get("tasks") or {}).values(), key=lambda task: task["index"])
-        runs = [(task["status"], read_task(task, since)) for task in tasks]
-        return [run for status, run in runs if status == "SUCCESS"], [run for _, run in runs if run.failed]
+        done = [read_task(task, since) for task in tasks if task["status"] == "SUCCESS"]
+        return done, {task["index"]: read_task(task, since) for task in tasks if task["status"] == "FAILED"}
 
     def _was_retried(self, seen: _Seen) -> bool:
         return any(

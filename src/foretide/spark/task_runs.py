@@ -63,6 +63,18 @@ def attribute(stages: Sequence[tuple[Stage, Sequence[TaskRun]]], shape: Shape) -
     return [run for stage, runs in stages for run in _of_stage(stage, runs, operators)]
 
 
+def failed_attempts(
+    done: Sequence[TaskRun], failed: Sequence[Mapping[int, TaskRun]], sizes: Sequence[int]
+) -> Iterator[TaskRun]:
+    """Attempts that failed, stage by stage, as what the attempts were that took their place, with their tuples."""
+    begin = 0
+    for attempts, size in zip(failed, sizes, strict=True):
+        for number, attempt in attempts.items():
+            other = done[begin + number] if number < size else attempt
+            yield replace(attempt, operator=other.operator, task=other.task, edge=other.edge, rows_in=other.rows_in)
+        begin += size
+
+
 @dataclass(frozen=True)
 class _Operators:
     """Who does the work behind what a stage reads."""
@@ -164,7 +176,7 @@ def _agrees(part: tuple[Exchange | Scan, ...], runs: Sequence[TaskRun]) -> bool:
 
 def with_tasks(flow: EdgeFlow, edge: str, pool: int, runs: Sequence[TaskRun]) -> EdgeFlow:
     """An edge with rows and busy time of each of its tasks, where they are known."""
-    mine = [run for run in runs if run.edge == edge and not run.passing]
+    mine = [run for run in runs if run.edge == edge and not run.passing and not run.failed]
     if len(mine) != pool:
         return replace(flow, per_task=(flow.read,)) if pool == 1 and flow.readers == 1 else flow
     return replace(flow, per_task=tuple(run.rows_in for run in mine), busy_ms=tuple(int(run.run_ms) for run in mine))
