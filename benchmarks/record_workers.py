@@ -139,9 +139,10 @@ def joined(store: Path, folder: Path) -> pd.DataFrame:
     hosts = machines[~machines.machine.str.contains("/")].dropna(axis=1, how="all")
     whole = workers.dropna(axis=1, how="all").merge(hosts, on="at", how="inner")
     whole["machine"] = "machine-1"
+    whole = whole.sort_values(["at", "worker"], ignore_index=True)
     numbers = whole.columns.difference(["at", "worker", "machine"])
-    whole[numbers] = whole[numbers].astype("float32")
-    return whole.sort_values(["at", "worker"], ignore_index=True)
+    whole[numbers] = whole.groupby("worker")[list(numbers)].ffill().astype("float32")  # a figure holds until the next
+    return whole.dropna(ignore_index=True)
 
 
 if __name__ == "__main__":

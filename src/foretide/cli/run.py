@@ -135,6 +135,7 @@ def _conclude(
         "surplus": verdict.surplus,
         "restarts": pipeline.restarts,
         "output": str(folder / "output"),
+        "metrics": pipeline.monitor.store if pipeline.monitor else None,
     }
     if as_json:
         typer.echo(json.dumps(summary))

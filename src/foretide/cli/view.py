@@ -222,6 +222,7 @@ def show_proof(console: Console, verdict: Verdict, summary: dict[str, Any]) -> N
     for alarm in summary["alarms"][:_RECENT]:
         console.print(f"[red]alarm:[/] {alarm}", soft_wrap=True)
     console.print(f"{end} Output: {summary['output']}", highlight=False, soft_wrap=True)
+    console.print(f"What was measured: foretide metrics --store {summary['metrics']}", highlight=False, soft_wrap=True)
 
 
 def _seconds(value: float | None) -> str:
