@@ -91,6 +91,12 @@ def test_every_stage_is_told_by_what_it_reads_and_what_it_feeds():
     }
 
 
+def test_a_stage_of_which_one_task_wrote_is_told_by_what_it_reads():
+    nodes = [exchange(1, by_id("_ft_x#1", 2)), exchange(3, by_id("_ft_y#1", 2), stage="7.0")]
+    (stage,) = PlanGraph(nodes, links((3, 1))).stages(None)
+    assert (stage.id, stage.feeds) == ((7, 0), "x")
+
+
 def test_what_a_join_reads_is_read_by_the_same_tasks():
     nodes = [
         exchange(1, by_id("_ft_x#1", 2), by="7.0"),

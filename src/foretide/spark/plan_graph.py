@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -74,6 +74,15 @@ class PlanGraph:
     @cached_property
     def exchanges(self) -> dict[int, Exchange]:
         """Every exchange by its node."""
+        named = self._named
+        return {
+            number: replace(each, written_by=each.written_by or _reader(self._parts_below(number, named)))
+            for number, each in named.items()
+        }
+
+    @cached_property
+    def _named(self) -> dict[int, Exchange]:
+        """Every exchange as its own figures tell it."""
         return {
             number: self._exchange(number, node)
             for number, node in self._nodes.items()
@@ -88,29 +97,29 @@ class PlanGraph:
     def stages(self, last: StageId | None) -> list[Stage]:
         """Every stage whose number can be told: those that write an exchange, and the `last`, which feeds the sink."""
         writing = [
-            Stage(exchange.written_by, self._parts_below(number), exchange.edge, own=exchange.edge is None)
-            for number, exchange in self.exchanges.items()
-            if exchange.written_by is not None
+            Stage(each.written_by, self._parts_below(number, self.exchanges), each.edge, own=each.edge is None)
+            for number, each in self.exchanges.items()
+            if each.written_by is not None
         ]
         return [*writing, *(Stage(last, parts, None) for parts in self._sink_parts() if last is not None)]
 
     def _sink_parts(self) -> Iterator[Parts]:
         roots = [number for number in self._nodes if number not in self._above and self._below[number]]
-        yield from (self._parts(root) for root in roots)
+        yield from (self._parts(root, self.exchanges) for root in roots)
 
     # ---- what a stage reads
 
-    def _parts_below(self, number: int) -> Parts:
-        return _united([self._parts(below) for below in sorted(self._below[number])])
+    def _parts_below(self, number: int, exchanges: Mapping[int, Exchange]) -> Parts:
+        return _united([self._parts(below, exchanges) for below in sorted(self._below[number])])
 
-    def _parts(self, number: int) -> Parts:
+    def _parts(self, number: int, exchanges: Mapping[int, Exchange]) -> Parts:
         """What is read below a node, up to the next exchanges; what a union puts side by side is apart."""
         node = self._nodes[number]
         if node["nodeName"] == "Exchange":
-            return ((self.exchanges[number],),)
+            return ((exchanges[number],),)
         if node["nodeName"].startswith(("Subquery", "ReusedSubquery", "BroadcastExchange")):
             return ()
-        below = [parts for child in sorted(self._below[number]) if (parts := self._parts(child))]
+        below = [parts for child in sorted(self._below[number]) if (parts := self._parts(child, exchanges))]
         if not below:
             return ((Scan(number),),) if not self._below[number] else ()
         return _united(below) if node["nodeName"] == "Union" else _joined(below)
@@ -146,6 +155,15 @@ class PlanGraph:
             if node["nodeName"] != "Exchange" and (name := self._named_below(below)):
                 return name
         return None
+
+
+def _reader(parts: Parts) -> StageId | None:
+    """The stage that reads these parts, told by an exchange that nobody else reads.
+
+    Spark names the stage that wrote an exchange only when more than one of its tasks wrote something.
+    """
+    alone = (each for part in parts for each in part if isinstance(each, Exchange) and each.flow.readers == 1)
+    return next((each.read_by for each in alone if each.read_by is not None), None)
 
 
 def _united(below: Sequence[Parts]) -> Parts:
