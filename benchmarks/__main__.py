@@ -12,7 +12,7 @@ from rich.console import Console
 
 from benchmarks.report import show
 
-ALL = ("engine", "planning", "simulation")
+ALL = ("engine", "forecasting", "planning", "simulation")
 
 
 def main() -> None:

@@ -71,12 +71,21 @@ class LagModel(LoadModel):
     def features(self, logs: Floats, level: Floats) -> Floats:
         """Rows x columns, from windows of logarithms and their level."""
         parts = [logs[:, -1 : -LAGS - 1 : -1], logs[:, -_LONG:].mean(axis=1)[:, None]]
-        around = sorted({0, *(h + d for h in self.horizons for d in (-1, 0, 1))})
-        for season in self._seasons:
-            places = [-1 - season + k for k in around if k < season]
-            parts.append(logs[:, places])
+        parts += [logs[:, [-1 - back for back in self._season_lags(season)]] for season in self._seasons]
         relative = np.concatenate(parts, axis=1) - level[:, None]
         return np.concatenate([relative, level[:, None]], axis=1)
+
+    def _season_lags(self, season: int) -> list[int]:
+        """How far back: where a forecast aims at, a season earlier, the steps beside it, and now a season earlier."""
+        around = sorted({0, *(h + d for h in self.horizons for d in (-1, 0, 1))})
+        return [season - ahead for ahead in around if ahead < season]
+
+    def feature_names(self) -> list[str]:
+        """The columns of `features`, in words."""
+        lags = [*range(LAGS), *(back for season in self._seasons for back in self._season_lags(season))]
+        names = [f"log of the value {back} back, less level" for back in lags]
+        names.insert(LAGS, f"average log of the last {_LONG}, less level")
+        return [*names, f"level: average log of the last {LEVEL}"]
 
     def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
         """Level plus what the regression expects; the last value as long as there was no fit."""

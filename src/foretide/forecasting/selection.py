@@ -96,8 +96,11 @@ class Mix:
 
     def advance(self, seen: Sequence[float | None]) -> Issued:
         """Learn, and say what was forecast after each value: only from what was known by then."""
+        return self.combine(seen, [expert.advance(seen) for expert in self.experts])
+
+    def combine(self, seen: Sequence[float | None], issued: Sequence[Issued]) -> Issued:
+        """Mix what the experts have just issued while they learnt `seen`."""
         values, known = checked(seen)
-        issued = [expert.advance(seen) for expert in self.experts]
         skipped = len(values) - len(issued[0].mean)
         values, known = values[skipped:], known[skipped:]
         table = self._extended(issued)
