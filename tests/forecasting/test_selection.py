@@ -7,9 +7,13 @@ import pytest
 
 from foretide.errors import ModelFolderError
 from foretide.forecasting.catalogue import NEEDS_NUMPY_ONLY, available, make_mix
+from foretide.forecasting.ridge import Ridge
 from foretide.forecasting.rolling import roll_mix
+from foretide.forecasting.scores import bootstrap_difference, percentage_errors
+from foretide.forecasting.seasons import calendar_seasons
 from foretide.forecasting.simple import Ewma, LastValue, LinearTrend, MovingAverage, SeasonalLastValue
 from foretide.forecasting.weights import Weights
+from foretide.workloads.traces import load_trace
 
 SIMPLE = (LastValue, SeasonalLastValue, MovingAverage, Ewma, LinearTrend)
 
@@ -113,3 +117,20 @@ def test_a_state_of_other_experts_is_refused():
 
 def test_the_mix_is_of_every_model_that_can_run_here():
     assert [expert.name for expert in make_mix((1,)).experts] == [kind.name for kind in available()]
+
+
+def test_on_recorded_load_it_is_well_ahead_of_the_last_value_and_level_with_the_best():
+    """A small part of the benchmark: three series, the models that need no further packages, the last 30 %."""
+    relative = []
+    for name in ("taxi", "tweets-goog", "tweets-ko"):
+        trace = load_trace(name)
+        mix = make_mix((1, 3), calendar_seasons(trace.period_seconds), kinds=(LastValue, Ewma, Ridge))
+        mixed, *singles = roll_mix(mix, trace.values[-4000:].tolist(), 0.3)
+        relative.append([each.scores.relative_rmse for each in mixed.horizons])
+        for place, horizon in enumerate(mixed.horizons):
+            best = min(singles, key=lambda one, place=place: one.horizons[place].scores.mape).horizons[place]
+            errors = (percentage_errors(each.median, each.truth) for each in (horizon, best))
+            assert bootstrap_difference(*errors, np.random.default_rng(1))[1] <= 0
+    one, three = np.exp(np.log(relative).mean(axis=0))
+    assert one <= 0.85
+    assert three <= 0.80

@@ -26,9 +26,9 @@ def train(
     model: Annotated[str, typer.Option(help=f"One of {', '.join(NAMES)}.")] = Mix.name,
     column: Annotated[str | None, typer.Option(help="Of a file; by default its last column of numbers.")] = None,
     horizon: Annotated[
-        list[int],
+        list[int] | None,
         typer.Option(help="Steps ahead that matter; repeat for several. 1, 2, 3, 6 and 12 by default.", min=1),
-    ] = [*HORIZONS],
+    ] = None,
     season: Annotated[list[int] | None, typer.Option(help="A season in steps; by default day and week.", min=2)] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.", min=0)] = 0,
     resume: Annotated[
