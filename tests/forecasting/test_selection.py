@@ -23,11 +23,11 @@ def scores(values, kinds=SIMPLE, horizons=(1, 3), seasons=()):
     return mix, {each.name: [h.scores for h in each.horizons] for each in roll_mix(mix, values, 0.5)}
 
 
-def walk(seed, size=3000):
+def walk(seed, size=1600):
     return np.exp(6 + np.cumsum(np.random.default_rng(seed).normal(0, 0.02, size))).tolist()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_on_a_random_walk_it_is_hardly_worse_than_the_last_value(seed):
     _, found = scores(walk(seed), NEEDS_NUMPY_ONLY)
     for place in (0, 1):
@@ -58,11 +58,11 @@ def test_where_experts_err_differently_it_beats_each_of_them():
 
 def test_it_changes_its_mind_when_the_series_changes():
     rng = np.random.default_rng(7)
-    noisy = 100 + 20 * rng.normal(size=1500)
+    noisy = 100 + 20 * rng.normal(size=600)
     mix = make_mix((1,), (), kinds=(LastValue, MovingAverage))
     mix.learn(noisy.tolist())
     assert mix.trusted() == "moving average"
-    mix.learn((100 * np.exp(np.cumsum(rng.normal(0, 0.05, 3000)))).tolist())
+    mix.learn((100 * np.exp(np.cumsum(rng.normal(0, 0.05, 1500)))).tolist())
     assert mix.trusted() == "last value"
 
 
@@ -120,12 +120,12 @@ def test_the_mix_is_of_every_model_that_can_run_here():
 
 
 def test_on_recorded_load_it_is_well_ahead_of_the_last_value_and_level_with_the_best():
-    """A small part of the benchmark: three series, the models that need no further packages, the last 30 %."""
+    """A small part of the benchmark: two series, the models that need no further packages, the last 30 %."""
     relative = []
-    for name in ("taxi", "tweets-goog", "tweets-ko"):
+    for name in ("taxi", "tweets-goog"):
         trace = load_trace(name)
         mix = make_mix((1, 3), calendar_seasons(trace.period_seconds), kinds=(LastValue, Ewma, Ridge))
-        mixed, *singles = roll_mix(mix, trace.values[-4000:].tolist(), 0.3)
+        mixed, *singles = roll_mix(mix, trace.values[-2500:].tolist(), 0.3)
         relative.append([each.scores.relative_rmse for each in mixed.horizons])
         for place, horizon in enumerate(mixed.horizons):
             best = min(singles, key=lambda one, place=place: one.horizons[place].scores.mape).horizons[place]

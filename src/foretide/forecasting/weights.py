@@ -76,28 +76,28 @@ class Weights:
             mixed_loss: Likewise.
         """
         self.steps += 1
-        rows = np.flatnonzero(known)
-        if not len(rows):
+        if not known.any():
             return
-        held = self.arrays
-        recent: dict[str, Floats] = {"loss": loss, "square": error**2, "mixed_loss": mixed_loss}
-        excess = {"mean_excess": mixed_error**2 - error[:, 0] ** 2, "quantile_excess": mixed_loss - loss[:, 0]}
-        for name, new in recent.items():
-            held[name][rows] = RECENT * held[name][rows] + new[rows]
-        held["seen"][rows] = RECENT * held["seen"][rows] + 1
-        for name, new in excess.items():
-            held[name][rows] = _LONG * held[name][rows] + new[rows]
-            held[f"{name}_squares"][rows] = _LONG * held[f"{name}_squares"][rows] + new[rows] ** 2
-        self._regrets(rows, error[rows], mixed_error[rows])
-        held["products"][rows] = _LONGEST * held["products"][rows] + error[rows, :, None] * error[rows, None, :]
+        held, new = self.arrays, known.astype(np.float64)
+        recent, long, longest = (1 - (1 - factor) * new for factor in (RECENT, _LONG, _LONGEST))
+        for name, value in (("loss", loss), ("square", error**2)):
+            held[name] = recent[:, None] * held[name] + new[:, None] * value
+        held["mixed_loss"] = recent * held["mixed_loss"] + new * mixed_loss
+        held["seen"] = recent * held["seen"] + new
+        for name, excess in (("mean", mixed_error**2 - error[:, 0] ** 2), ("quantile", mixed_loss - loss[:, 0])):
+            held[f"{name}_excess"] = long * held[f"{name}_excess"] + new * excess
+            held[f"{name}_excess_squares"] = long * held[f"{name}_excess_squares"] + new * excess**2
+        products = (new[:, None] * error)[:, :, None] * error[:, None, :]
+        held["products"] = longest[:, None, None] * held["products"] + products
+        self._regrets(new, error, mixed_error)
 
-    def _regrets(self, rows: Any, error: Floats, mixed: Floats) -> None:
+    def _regrets(self, new: Floats, error: Floats, mixed: Floats) -> None:
         """How much better each expert would have been than the mix, by the slope of the squared error."""
         held = self.arrays
-        regret = 2 * mixed[:, None] * (mixed[:, None] - error)
-        held["regret"][rows] += regret
-        held["regret_squares"][rows] += regret**2
-        held["largest"][rows] = np.maximum(held["largest"][rows], (regret**2).max(axis=1))
+        regret = (2 * new * mixed)[:, None] * (mixed[:, None] - error)
+        held["regret"] = held["regret"] + regret
+        held["regret_squares"] = held["regret_squares"] + regret**2
+        held["largest"] = np.maximum(held["largest"], (regret**2).max(axis=1))
 
     def restack(self) -> None:
         """Every few steps: find the weights with the smallest mixed squared error, from those found last."""
@@ -174,7 +174,6 @@ class Weights:
 def _shares(weights: Floats) -> Floats:
     """Rows that add up to 1; all on expert 0 where there is no weight at all."""
     total = weights.sum(axis=1, keepdims=True)
-    first = np.zeros_like(weights)
-    first[:, 0] = 1.0
-    shares: Floats = np.where(total > 0, weights / np.where(total > 0, total, 1.0), first)
+    shares: Floats = weights / np.where(total > 0, total, 1.0)
+    shares[total[:, 0] <= 0, 0] = 1.0
     return shares
