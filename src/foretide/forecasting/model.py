@@ -25,7 +25,7 @@ from foretide.forecasting.calibration import (
 )
 from foretide.forecasting.drift import DriftDetector
 from foretide.forecasting.forecaster import Floats, Forecast, State
-from foretide.forecasting.history import History, Mask, checked, windows
+from foretide.forecasting.history import LIMIT, History, Mask, checked, windows
 
 HORIZONS = (1, 2, 3, 6, 12)
 """The steps ahead at which errors are kept, unless others are asked for."""
@@ -134,7 +134,7 @@ class LoadModel(ABC):
     def retrain(self) -> None:
         """Fit now, from what was learnt; a model that can goes on from its last fit."""
         if len(self._history):
-            self.fit(self._history.values)
+            self.fit(self._history.values[-LIMIT:])  # however the series was cut
             self.fits += 1
 
     def _part(self, values: Floats, known: Mask, *, refit: bool) -> tuple[Issued, bool]:
