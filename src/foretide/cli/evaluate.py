@@ -37,7 +37,9 @@ def evaluate(
 ) -> None:
     """Score models on the last part of a series: each forecast is made from what came before it alone.
 
-    RMSE is of the mean; MAPE and sMAPE are of the median. The mix is made of the models that are included.
+    RMSE is of the mean, also relative to the last value's; MAPE and sMAPE are of the median; then how often the truth
+    lay inside the 80 % and 95 % intervals, the time to learn what comes before the part that is scored, and the time
+    for each value of it, fits included. The mix is made of the models that are included.
     """
     check_plot(plot)
     series = load_series(source, column)
@@ -74,7 +76,7 @@ def as_json(series: str, results: tuple[Rolled, ...], wanted: set[int]) -> dict[
 
 
 def _show(series: str, results: tuple[Rolled, ...], wanted: set[int], share: float, mix: Mix, console: Console) -> None:
-    columns = ("RMSE", "of last value's", "MAPE", "sMAPE", "pinball", "in 80 %", "in 95 %", "learning", "a value")
+    columns = ("RMSE", "vs last", "MAPE", "sMAPE", "in 80%", "in 95%", "learn", "a value")
     for place, horizon in enumerate(results[0].horizons):
         if horizon.steps not in wanted:
             continue
@@ -84,7 +86,7 @@ def _show(series: str, results: tuple[Rolled, ...], wanted: set[int], share: flo
             scores = rolled.horizons[place].scores
             table.add_row(
                 rolled.name, number(scores.rmse), f"{scores.relative_rmse:.3f}", f"{scores.mape:.1%}",
-                f"{scores.smape:.1%}", number(scores.pinball), f"{scores.coverage_80:.0%}",
+                f"{scores.smape:.1%}", f"{scores.coverage_80:.0%}",
                 f"{scores.coverage_95:.0%}", f"{rolled.learn_seconds:.1f} s", f"{1000 * rolled.step_seconds:.2f} ms",
             )  # fmt: skip
         console.print(table)
