@@ -21,7 +21,7 @@ from foretide.workloads.traces import TRACES, load_trace
 
 HORIZONS = (1, 3)
 SHARE = 0.3
-QUICK_SERIES, QUICK_LENGTH = ("tweets-goog", "taxi"), 2500
+QUICK_SERIES, QUICK_LENGTH = ("tweets-goog", "taxi"), 1500
 
 Results = dict[str, tuple[Rolled, ...]]
 

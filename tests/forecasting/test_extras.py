@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from foretide.errors import EnvironmentNotReadyError
-from foretide.forecasting import mlp
+from foretide.forecasting import learners, mlp
 from foretide.forecasting.catalogue import NEEDS_EXTRA, NEEDS_NUMPY_ONLY
 from foretide.forecasting.mlp import NeuralNet
 
@@ -14,6 +14,7 @@ from foretide.forecasting.mlp import NeuralNet
 @pytest.mark.parametrize("kind", NEEDS_EXTRA)
 def test_a_missing_package_is_named_with_what_to_install(kind, monkeypatch):
     mlp._trainer.cache_clear()
+    learners._controller.cache_clear()
     for package in [name for name in sys.modules if name.split(".")[0] in kind.needs] + list(kind.needs):
         monkeypatch.setitem(sys.modules, package, None)
     model = kind((1,), ())

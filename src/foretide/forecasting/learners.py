@@ -6,12 +6,28 @@ Their state is the rows of the last fit: fitted again with the same seed they ar
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from foretide.forecasting.forecaster import Floats, State
 from foretide.forecasting.lags import LagModel, missing_extra
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """A forecast is small work beside a pipeline that needs the cores; threads that wait for each other burn them."""
+    context: AbstractContextManager[Any] = _controller().limit(limits=1)
+    return context
+
+
+@cache
+def _controller() -> Any:
+    import sklearn.ensemble  # type: ignore[import-untyped,unused-ignore]  # noqa: F401, PLC0415 loads what is limited
+    import threadpoolctl  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 comes with scikit-learn
+
+    return threadpoolctl.ThreadpoolController()
 
 
 class ScikitModel(LagModel):
@@ -41,7 +57,8 @@ class ScikitModel(LagModel):
         self._scale = (features.mean(axis=0), features.std(axis=0) + 1e-9)
         scaled = (features - self._scale[0]) / self._scale[1]
         try:
-            self._regressors = self.fit_all(scaled, targets)
+            with _one_thread():
+                self._regressors = self.fit_all(scaled, targets)
         except ImportError as error:
             raise missing_extra(self.name, error) from error
 
@@ -52,7 +69,8 @@ class ScikitModel(LagModel):
     def regressed(self, features: Floats) -> Floats:
         """What each of them says."""
         scaled = (features - self._scale[0]) / self._scale[1]
-        return np.column_stack([each.predict(scaled) for each in self._regressors])
+        with _one_thread():
+            return np.column_stack([each.predict(scaled) for each in self._regressors])
 
     def fitted(self) -> dict[str, Any]:
         """The rows of the last fit."""
