@@ -7,7 +7,7 @@ from foretide.forecasting.catalogue import make
 from foretide.forecasting.history import LIMIT, History, windows
 
 
-@pytest.mark.parametrize("name", ["ewma", "fft"])
+@pytest.mark.parametrize("name", ["ewma"])
 def test_what_is_old_is_forgotten_and_nothing_changes_by_how_the_series_was_cut(name):
     rng = np.random.default_rng(1)
     values = (1000 + 300 * np.sin(np.arange(30_500) / 7) + rng.normal(0, 50, 30_500)).tolist()
