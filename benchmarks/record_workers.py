@@ -64,7 +64,8 @@ def main() -> None:
 
 def record(folder: Path, seconds: float, seed: int) -> Path:
     """Run the pipeline and the stress beside it; the metrics are in the store that is given back."""
-    spark = ft.session(f"local-cluster[{WORKERS},1,1024]", "foretide-recording", {"spark.sql.shuffle.partitions": "3"})
+    options = {"spark.sql.shuffle.partitions": "3", "spark.task.maxFailures": "16"}
+    spark = ft.session(f"local-cluster[{WORKERS},1,1024]", "foretide-recording", options)
     spark.sparkContext.setLogLevel("OFF")
     store = folder / "metrics.db"
     settings = ft.RunSettings(
@@ -80,6 +81,7 @@ def record(folder: Path, seconds: float, seed: int) -> Path:
             print(f"\r{left:6.0f} s to go, {len(pipeline.reports)} batches", end="", flush=True)
             time.sleep(1)
     print()
+    pipeline.raise_failure()
     pipeline.stop()
     spark.stop()
     return store

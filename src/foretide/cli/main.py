@@ -7,7 +7,7 @@ import sys
 import typer
 from rich.console import Console
 
-from foretide.cli import admission, apps, metrics, plan, route, run, simulate, topology
+from foretide.cli import admission, apps, evaluate, forecast, metrics, plan, route, run, simulate, topology, train
 from foretide.errors import ForetideError
 
 
@@ -30,6 +30,9 @@ app.command("apps")(apps.apps)
 app.command("metrics")(metrics.metrics)
 app.command("plan")(plan.plan)
 app.command("simulate")(simulate.simulate)
+app.command("train")(train.train)
+app.command("forecast")(forecast.forecast)
+app.command("evaluate")(evaluate.evaluate)
 app.add_typer(topology.app, name="topology")
 app.add_typer(route.app, name="route")
 app.add_typer(admission.app, name="admission")

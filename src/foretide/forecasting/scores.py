@@ -1,0 +1,103 @@
+"""How good forecasts were: of the mean by RMSE, of the median by MAPE and MAE, of the whole by pinball loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foretide.forecasting.forecaster import LEVELS, Floats
+
+_MEDIAN = int(np.flatnonzero(LEVELS == 0.5)[0])  # noqa: PLR2004 the middle level
+
+
+def rmse(mean: Floats, truth: Floats) -> float:
+    """The root of the mean squared error.
+
+    >>> rmse(np.array([1.0, 2.0]), np.array([1.0, 4.0])) == 2**0.5
+    True
+    """
+    return float(np.sqrt(np.mean((mean - truth) ** 2)))
+
+
+def percentage_errors(median: Floats, truth: Floats) -> Floats:
+    """The absolute error as a share of the truth, where that is positive (zeros have no percentage)."""
+    positive = truth > 0
+    shares: Floats = np.abs(median[positive] - truth[positive]) / truth[positive]
+    return shares
+
+
+def mape(median: Floats, truth: Floats) -> float:
+    """The mean absolute percentage error over positive truths, as a share; 0 if there is none."""
+    shares = percentage_errors(median, truth)
+    return float(shares.mean()) if len(shares) else 0.0
+
+
+def smape(median: Floats, truth: Floats) -> float:
+    """The symmetric one: errors as a share of the average of forecast and truth, from 0 to 2."""
+    total = np.abs(median) + np.abs(truth)
+    errors = np.divide(2 * np.abs(median - truth), total, out=np.zeros_like(total), where=total > 0)
+    return float(errors.mean())
+
+
+def pinball(quantiles: Floats, truth: Floats) -> float:
+    """The pinball loss averaged over `LEVELS`; twice that approaches the CRPS as levels get many."""
+    errors = truth[:, None] - quantiles
+    return float(np.maximum(LEVELS * errors, (LEVELS - 1) * errors).mean())
+
+
+def covered(quantiles: Floats, truth: Floats, coverage: float) -> float:
+    """The share of truths inside the central interval of that coverage, whose bounds must be among `LEVELS`."""
+    low, high = (int(np.argmin(np.abs(LEVELS - level))) for level in ((1 - coverage) / 2, (1 + coverage) / 2))
+    return float(np.mean((truth >= quantiles[:, low]) & (truth <= quantiles[:, high])))
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One model on one series at one horizon. Percentages are shares; `relative_rmse` is 1 for the last value."""
+
+    rmse: float
+    relative_rmse: float
+    mape: float
+    smape: float
+    mae: float
+    pinball: float
+    coverage_80: float
+    coverage_95: float
+
+
+def score(mean: Floats, quantiles: Floats, truth: Floats, last: Floats) -> Scores:
+    """All scores at once; `last` is the value that was last known when each forecast was made."""
+    median = quantiles[:, _MEDIAN]
+    own, base = rmse(mean, truth), rmse(last, truth)
+    return Scores(
+        rmse=own,
+        relative_rmse=own / base if base > 0 else (1.0 if own == 0 else float("inf")),
+        mape=mape(median, truth),
+        smape=smape(median, truth),
+        mae=float(np.abs(median - truth).mean()),
+        pinball=pinball(quantiles, truth),
+        coverage_80=covered(quantiles, truth, 0.8),
+        coverage_95=covered(quantiles, truth, 0.95),
+    )
+
+
+def bootstrap_difference(
+    first: Floats, second: Floats, rng: np.random.Generator, block: int = 48, rounds: int = 1000
+) -> tuple[float, float, float]:
+    """The difference of two models' mean losses on the same steps, and its 95 % interval, by a block bootstrap.
+
+    Whole blocks are drawn again, because errors of neighbouring steps go together.
+
+    >>> low = bootstrap_difference(np.ones(500), 2 * np.ones(500), np.random.default_rng(1))
+    >>> low
+    (-1.0, -1.0, -1.0)
+    """
+    difference = first - second
+    size = len(difference)
+    block = min(block, size)
+    sums = np.convolve(difference, np.ones(block), mode="valid")
+    starts = rng.integers(0, len(sums), (rounds, max(1, round(size / block))))
+    drawn = sums[starts].mean(axis=1) / block
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return float(difference.mean()), float(low), float(high)

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from foretide.errors import EnvironmentNotReadyError
+from foretide.forecasting import learners, mlp
+from foretide.forecasting.catalogue import NEEDS_EXTRA, NEEDS_NUMPY_ONLY
+from foretide.forecasting.mlp import NeuralNet
+
+
+@pytest.mark.parametrize("kind", NEEDS_EXTRA)
+def test_a_missing_package_is_named_with_what_to_install(kind, monkeypatch):
+    mlp._trainer.cache_clear()
+    learners._controller.cache_clear()
+    for package in [name for name in sys.modules if name.split(".")[0] in kind.needs] + list(kind.needs):
+        monkeypatch.setitem(sys.modules, package, None)
+    model = kind((1,), ())
+    with pytest.raises(EnvironmentNotReadyError, match=r"pip install 'foretide\[forecast\]'"):
+        model.learn(np.random.default_rng(1).uniform(5, 9, 80).tolist())
+
+
+@pytest.mark.parametrize("kind", NEEDS_NUMPY_ONLY)
+def test_simple_models_say_that_they_need_nothing(kind):
+    assert kind.needs == ()
+
+
+def test_the_net_stops_early_and_a_later_fit_starts_from_its_weights():
+    rng = np.random.default_rng(1)
+    told = []
+    net = NeuralNet((1,), (), seed=1, progress=lambda epoch, loss: told.append((epoch, loss)))
+    values = (50 + 30 * np.sin(np.arange(700) / 3) + rng.normal(0, 3, 700)).tolist()
+    net.learn(values[:512])
+    assert len(net.validation) < net.epochs
+    assert told[-1] == (len(net.validation) - 1, net.validation[-1])
+    net.learn(values[512:])
+    cold = NeuralNet((1,), (), seed=1)
+    cold.restore(net.state())
+    cold._layers = ()
+    for each in (net, cold):
+        each.retrain()
+    assert net.validation[0] < cold.validation[0]

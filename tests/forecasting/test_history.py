@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from foretide.forecasting.catalogue import make
+from foretide.forecasting.history import LIMIT, History, windows
+
+
+@pytest.mark.parametrize("name", ["ewma"])
+def test_what_is_old_is_forgotten_and_nothing_changes_by_how_the_series_was_cut(name):
+    rng = np.random.default_rng(1)
+    values = (1000 + 300 * np.sin(np.arange(30_500) / 7) + rng.normal(0, 50, 30_500)).tolist()
+    whole, pieces = (make(name, (1, 3), ()) for _ in range(2))
+    whole.learn(values)
+    for start in range(0, len(values), 7321):
+        pieces.learn(values[start : start + 7321])
+    for model in (whole, pieces):
+        assert LIMIT <= len(model.state()["values"]) <= 1.5 * LIMIT
+        assert len(model.state()["centres"]) == len(model.state()["values"])
+    assert pieces.forecast(5).quantiles == pytest.approx(whole.forecast(5).quantiles, rel=1e-9)
+
+
+def test_gaps_take_the_value_before_them_also_across_pieces():
+    history = History()
+    history.extend(*history.bridge(np.array([0.0, 3.0, 0.0]), np.array([False, True, False])))
+    history.extend(*history.bridge(np.array([0.0, 5.0]), np.array([False, True])))
+    assert history.values.tolist() == [3.0, 3.0, 3.0, 5.0]
+    assert history.known.tolist() == [True, False, False, True]
+
+
+def test_windows_end_at_each_position_and_are_padded_with_the_oldest():
+    values = np.arange(6.0)
+    assert windows(values, 4, 3).tolist() == [[2.0, 3.0, 4.0], [3.0, 4.0, 5.0]]
+    assert windows(values[:1], 0, 3).tolist() == [[0.0, 0.0, 0.0]]
