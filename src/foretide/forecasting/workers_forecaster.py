@@ -53,7 +53,7 @@ class WorkerForecaster:
             check_frame(frame, self.settings.targets)
         self._frames = [*self._frames, *seen][-self.settings.keep :]
         self._since += len(seen)
-        if self._due():
+        if self._due() and self._trainable():
             self.retrain()
         else:
             for frame in seen:
@@ -61,12 +61,12 @@ class WorkerForecaster:
 
     def retrain(self) -> None:
         """Learn from all remembered history: from the weights there are, or from scratch if there are none that fit."""
-        history = WorkerHistory.of(self._frames)
-        if len(self._frames) < _LEAST_TO_TRAIN or not set(self.settings.targets) <= set(history.worker_features):
+        if not self._trainable():
             raise NotEnoughHistoryError(
-                f"{len(self._frames)} steps are too few to train on, or no worker has {self.settings.targets}; go on "
-                "learning, the last value stands in."
+                f"{len(self._frames)} steps, in which no {' or '.join(self.settings.targets)} of a worker changed, are "
+                "nothing to train on; go on learning, the last value stands in."
             )
+        history = WorkerHistory.of(self._frames)
         scale = WorkerScale.of(history, self.settings.targets, self.settings.process_features)
         board = board_for(scale)
         rows = stacked([board.take(frame) for frame in self._frames])
@@ -74,7 +74,6 @@ class WorkerForecaster:
         self._net = live.trained(self.settings, rows, self.seed, self.trainings, warm)
         self._board = board
         self.trainings += 1
-        self._since = 0
 
     def forecast(self, horizon: int) -> WorkerForecast:
         """The next steps of every worker that was there in the last frame, by worker and target."""
@@ -131,14 +130,16 @@ class WorkerForecaster:
             self._net = live.restored(self.settings, self._board, _part(state, "live_"))
 
     def _due(self) -> bool:
-        if self._net is not None:
-            return 0 < self.settings.retrain_every <= self._since
-        enough = len(self._frames) >= max(self.settings.first_training, _LEAST_TO_TRAIN)
-        return enough and any(self._complete(frame) for frame in self._frames)
+        due = self.settings.retrain_every if self._net else max(self.settings.first_training, _LEAST_TO_TRAIN)
+        return 0 < due <= self._since
 
-    def _complete(self, frame: MachineFrame | None) -> bool:
-        wanted = set(self.settings.targets)
-        return frame is not None and any(wanted <= worker.keys() for worker in frame.workers.values())
+    def _trainable(self) -> bool:
+        """Whether there is anything to learn. If not, it is asked again after as many steps as before."""
+        self._since = 0
+        wanted = self.settings.targets
+        workers = [each for frame in self._frames if frame is not None for each in frame.workers.values()]
+        seen = {tuple(each[target] for target in wanted) for each in workers if set(wanted) <= each.keys()}
+        return len(self._frames) >= _LEAST_TO_TRAIN and len(seen) > 1
 
     def _follow(self, frame: MachineFrame | None) -> None:
         if self._net is None or self._board is None:
