@@ -188,10 +188,15 @@ def test_a_constant_stays(value):
 
 
 def test_huge_values_stay_finite():
-    model = fresh("plain", first_training=30)
-    high, low = (dict.fromkeys(TARGETS, value) for value in (1.5e308, 0.0))
-    model.learn([MachineFrame({"load": 1.0}, {"w": high if at % 2 else low}) for at in range(30)])
-    assert all(np.isfinite(each.quantiles).all() for each in model.forecast(3)["w"].values())
+    model = fresh("plain")
+    huge = [
+        MachineFrame(each.machine, {w: {f: v * 1e305 for f, v in row.items()} for w, row in each.workers.items()})
+        for each in FRAMES[:TRAINED]
+    ]
+    model.learn(huge)
+    assert model.trainings == 1
+    model.learn([MachineFrame({}, {"w0": dict.fromkeys(TARGETS, 1.7e308), "w1": dict.fromkeys(TARGETS, 0.0)})] * 3)
+    assert all(np.isfinite(each.quantiles).all() for one in model.forecast(3).values() for each in one.values())
 
 
 def test_a_worker_that_never_changes_beside_one_that_does_stays(trained):

@@ -26,8 +26,12 @@ Window = Mapping[Key, float]
 
 Shares = dict[Key, float]
 
-_JUDGED = 50
-_ERRORS = 2000
+JUDGED = 50
+"""Errors are those of so many keys, the ones held for most frequent."""
+
+ERRORS = 2000
+"""So many errors are remembered."""
+
 _NOTHING = 1e-9
 
 
@@ -119,9 +123,9 @@ class KeyModel(ABC):
 
     def _judge(self, truth: Shares) -> None:
         """Remember what the last forecast got wrong for the keys that it held for most frequent."""
-        expected = sorted(self._ahead(1)[0].items(), key=_first_by_share)[:_JUDGED]
+        expected = sorted(self._ahead(1)[0].items(), key=_first_by_share)[:JUDGED]
         wrong = [math.sqrt(truth.get(key, 0.0)) - math.sqrt(share) for key, share in expected]
-        self._errors = [*self._errors, *wrong][-_ERRORS:]
+        self._errors = [*self._errors, *wrong][-ERRORS:]
 
 
 class LastWindow(KeyModel):

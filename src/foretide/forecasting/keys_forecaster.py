@@ -11,7 +11,7 @@ import numpy as np
 from foretide.errors import EnvironmentNotReadyError, NotEnoughHistoryError
 from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.forecaster import Floats, State
-from foretide.forecasting.keys import Key, KeyEwma, KeyModel, Shares
+from foretide.forecasting.keys import ERRORS, JUDGED, Key, KeyEwma, KeyModel, Shares
 
 try:
     import jax
@@ -76,6 +76,7 @@ class KeyNet(KeyModel):
         key = jax.random.fold_in(jax.random.key(self.seed), self.trainings)
         fitted = train_keys(self.settings.hidden, data, self.settings.budget, key, self._net)
         self._net = fitted.net
+        self._errors = _held_errors(fitted.net, data)
         self.trainings += 1
         self._since = 0
 
@@ -116,7 +117,8 @@ class KeyNet(KeyModel):
         self._windows = [{} for _ in range(int(state["windows"]))]
         for window, key, count in np.asarray(state["entries"]).tolist():
             self._windows[int(window)][state["keys"][int(key)]] = count
-        self._simple.restore({name.removeprefix("simple_"): each for name, each in state.items()})
+        simple = {name: each for name, each in state.items() if name.startswith("simple_")}
+        self._simple.restore({name.removeprefix("simple_"): each for name, each in simple.items()})
         weights = [np.asarray(state[name]) for name in sorted(state) if name.startswith("weight")]
         empty = KeyEncoderDecoder(self.settings.hidden, self.settings.horizon, key=jax.random.key(0))
         self._net = with_weights(empty, weights) if weights else None
@@ -138,6 +140,15 @@ def _lesson(examples: Sequence[tuple[Floats, Floats, Floats]], settings: KeyNetS
     looks_in = np.stack([held[far : far + len(examples)] for far in range(settings.horizon)]).any(axis=0)
     arrays = (inputs, last, ahead, ~looks_in, held[: len(examples)])
     return KeyLesson(*(jnp.asarray(each, dtype=jnp.float32) for each in arrays))
+
+
+def _held_errors(net: KeyEncoderDecoder, data: KeyLesson) -> list[float]:
+    """What the net got wrong a window ahead where history was held back, for the keys that were most frequent."""
+    wrong: list[float] = []
+    for at in np.flatnonzero(np.asarray(data.held)):
+        expected, truth = foreseen(net, data.inputs[at], data.last[at])[0], data.ahead[at][0]
+        wrong += np.asarray(jnp.sqrt(truth) - jnp.sqrt(expected))[:JUDGED].tolist()
+    return wrong[-ERRORS:]
 
 
 def _candidates(past: Sequence[Mapping[Key, float]], count: int) -> list[Key]:

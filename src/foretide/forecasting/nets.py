@@ -145,21 +145,24 @@ def _trained(
 ) -> tuple[Net, float, int]:
     """The best net on the way, its loss, and after how many rounds it was found.
 
-    The weights before the first gradient step take part, so training never ends worse than it began.
+    The weights before the first gradient step take part in the end, so training never ends worse than it began; but
+    they exhaust no patience, because a net may have to get worse than the last value before it gets better.
     """
     values, fixed = eqx.partition(net, eqx.is_inexact_array)
     memory = _ADAM.init(values)
-    best, lowest, at = values, float(_score(values, fixed, data, score)), 0
+    before = (float(_score(values, fixed, data, score)), 0, values)
+    best = (math.inf, 0, values)
     for epoch, keys in enumerate(jax.random.split(key, (budget.epochs, budget.steps)), start=1):
         rate = budget.rate * (0.55 + 0.45 * math.cos(math.pi * epoch / budget.epochs))
         for each in keys:
             values, memory = _step(values, fixed, memory, data, each, jnp.array([rate, budget.decay]), loss)
         found = float(_score(values, fixed, data, score))
-        if found < lowest:
-            best, lowest, at = values, found, epoch
-        elif epoch - at >= budget.patience:
+        if found < best[0]:
+            best = (found, epoch, values)
+        elif epoch - best[1] >= budget.patience:
             break
-    joined: Net = eqx.combine(best, fixed)
+    lowest, at, values = min(before, best, key=lambda one: one[0])
+    joined: Net = eqx.combine(values, fixed)
     return joined, lowest, at
 
 

@@ -53,11 +53,16 @@ class WorkerForecaster:
             check_frame(frame, self.settings.targets)
         self._frames = [*self._frames, *seen][-self.settings.keep :]
         self._since += len(seen)
-        if self._due() and self._trainable():
-            self.retrain()
-        else:
-            for frame in seen:
-                self._follow(frame)
+        if self._due():
+            self._since = 0
+            if self._trainable():
+                self.retrain()
+                return
+        for frame in seen:
+            if not self._follow(frame):
+                self._net = None  # it knows a fixed number of workers, and there are more now
+                self.retrain()
+                return
 
     def retrain(self) -> None:
         """Learn from all remembered history: from the weights there are, or from scratch if there are none that fit."""
@@ -73,6 +78,7 @@ class WorkerForecaster:
         warm = self._net.weights if self._net else None
         self._net = live.trained(self.settings, rows, self.seed, self.trainings, warm)
         self._board = board
+        self._since = 0
         self.trainings += 1
 
     def forecast(self, horizon: int) -> WorkerForecast:
@@ -134,23 +140,21 @@ class WorkerForecaster:
         return 0 < due <= self._since
 
     def _trainable(self) -> bool:
-        """Whether there is anything to learn. If not, it is asked again after as many steps as before."""
-        self._since = 0
+        """Whether there is anything to learn."""
         wanted = self.settings.targets
         workers = [each for frame in self._frames if frame is not None for each in frame.workers.values()]
         seen = {tuple(each[target] for target in wanted) for each in workers if set(wanted) <= each.keys()}
         return len(self._frames) >= _LEAST_TO_TRAIN and len(seen) > 1
 
-    def _follow(self, frame: MachineFrame | None) -> None:
+    def _follow(self, frame: MachineFrame | None) -> bool:
+        """Take the net along by one step; False if it has no room for all the workers."""
         if self._net is None or self._board is None:
-            return
-        places = self._board.places
+            return True
         row: Row = self._board.take(frame)
-        if self._board.places != places and not self._net.grow(self._board.places):
-            self._net = None  # a flat net knows a fixed number of workers only
-            self.retrain()
-            return
+        if len(row.present) != len(self._net.answer) and not self._net.grow(len(row.present)):
+            return False
         self._net.step(row)
+        return True
 
     def _of_place(self, mean: Floats, quantiles: Floats) -> Mapping[str, Forecast]:
         return {
