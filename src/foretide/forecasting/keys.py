@@ -1,0 +1,202 @@
+"""How often keys will occur: histograms of windows in, shares of the windows ahead out. The simple models live here.
+
+```python
+model = KeyEwma()
+model.learn([{"a": 7, "b": 3}, {"a": 5, "b": 5}])  # oldest first; None is a window that was not counted
+model.forecast(1)[0].top(20)
+```
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from foretide.errors import BadSeriesError, ForecastError, NotEnoughHistoryError
+from foretide.forecasting.forecaster import LEVELS, Floats, State
+
+Key = str | int
+Window = Mapping[Key, float]
+"""How often each key occurred."""
+
+Shares = dict[Key, float]
+
+JUDGED = 50
+"""Errors are those of so many keys, the ones held for most frequent."""
+
+ERRORS = 2000
+"""So many errors are remembered."""
+
+_NOTHING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class KeyForecast:
+    """The shares expected in one window: keys, most frequent first, their shares, and quantiles (keys x `LEVELS`).
+
+    What the shares lack to 1 belongs to keys that are not listed.
+    """
+
+    keys: tuple[Key, ...]
+    mean: Floats
+    quantiles: Floats
+
+    def shares(self) -> Shares:
+        """The share of each key."""
+        return dict(zip(self.keys, self.mean.tolist(), strict=True))
+
+    def top(self, count: int) -> tuple[Key, ...]:
+        """The keys that should occur most often."""
+        return self.keys[:count]
+
+    def heavy(self, threshold: float) -> tuple[Key, ...]:
+        """The keys with at least this share."""
+        return self.keys[: int((self.mean >= threshold).sum())]
+
+    def interval(self, coverage: float) -> dict[Key, tuple[float, float]]:
+        """The central interval of each key's share that should hold the truth with probability `coverage`."""
+        low, high = (1 - coverage) / 2, (1 + coverage) / 2
+        ends = ((np.interp(low, LEVELS, row), np.interp(high, LEVELS, row)) for row in self.quantiles)
+        return {key: (float(one), float(other)) for key, (one, other) in zip(self.keys, ends, strict=True)}
+
+
+class KeyModel(ABC):
+    """A model of key frequencies. Its intervals come from what it got wrong a window ahead, so far.
+
+    Errors are those of square roots of shares: there the noise of counting is alike for rare and frequent keys.
+    Further ahead they grow with the square root of the distance. A window in which nothing occurred says nothing about
+    shares and is passed over, as one that was not counted is.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._learnt = False
+        self._errors: list[float] = []
+
+    def learn(self, seen: Sequence[Window | None]) -> None:
+        """Take in windows, oldest first; None is one that was not counted."""
+        for window in seen:
+            _check(window)
+        for window in seen:
+            self._learnt = True
+            if window is not None and any(window.values()):
+                self._judge(shares_of(window))
+                self._take({key: float(count) for key, count in window.items() if count > 0})
+
+    def forecast(self, horizon: int) -> list[KeyForecast]:
+        """The shares of each of the next windows."""
+        if horizon < 1:
+            raise ForecastError(f"a horizon of {horizon} windows; ask for at least 1.")
+        if not self._learnt:
+            raise NotEnoughHistoryError("no window was learnt yet; ask again after the first one.")
+        spread = np.quantile(self._errors, LEVELS) if self._errors else np.zeros(len(LEVELS))
+        return [_forecast(shares, spread * math.sqrt(far)) for far, shares in enumerate(self._ahead(horizon), start=1)]
+
+    def state(self) -> State:
+        """Everything a later process needs to go on from here."""
+        return {"model": self.name, "learnt": self._learnt, "errors": np.array(self._errors), **self._own_state()}
+
+    def restore(self, state: State) -> None:
+        """Go on from a kept state: the same windows then give the same forecasts."""
+        self._learnt, self._errors = bool(state["learnt"]), np.asarray(state["errors"]).tolist()
+        self._restore_own(state)
+
+    @abstractmethod
+    def _take(self, window: dict[Key, float]) -> None:
+        """Learn from one window in which something occurred."""
+
+    @abstractmethod
+    def _ahead(self, horizon: int) -> list[Shares]:
+        """The shares of the next windows; no keys while nothing occurred yet."""
+
+    @abstractmethod
+    def _own_state(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def _restore_own(self, state: State) -> None: ...
+
+    def _judge(self, truth: Shares) -> None:
+        """Remember what the last forecast got wrong for the keys that it held for most frequent."""
+        expected = sorted(self._ahead(1)[0].items(), key=_first_by_share)[:JUDGED]
+        wrong = [math.sqrt(truth.get(key, 0.0)) - math.sqrt(share) for key, share in expected]
+        self._errors = [*self._errors, *wrong][-ERRORS:]
+
+
+class LastWindow(KeyModel):
+    """Everything stays as it was in the last window."""
+
+    name: ClassVar[str] = "last-window"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shares: Shares = {}
+
+    def _take(self, window: dict[Key, float]) -> None:
+        self._shares = shares_of(window)
+
+    def _ahead(self, horizon: int) -> list[Shares]:
+        return [self._shares] * horizon
+
+    def _own_state(self) -> dict[str, Any]:
+        return {"keys": list(self._shares), "shares": np.array(list(self._shares.values()))}
+
+    def _restore_own(self, state: State) -> None:
+        self._shares = dict(zip(state["keys"], np.asarray(state["shares"]).tolist(), strict=True))
+
+
+class KeyEwma(LastWindow):
+    """Each key's share, with `alpha` for the last window and the rest for all before it."""
+
+    name: ClassVar[str] = "key-ewma"
+
+    def __init__(self, alpha: float = 0.5) -> None:
+        super().__init__()
+        if not 0 < alpha <= 1:
+            raise ValueError(f"alpha is {alpha}; give a number above 0, up to 1")
+        self.alpha = alpha
+
+    def _take(self, window: dict[Key, float]) -> None:
+        new, before = shares_of(window), self._shares or shares_of(window)
+        mixed = {
+            key: self.alpha * new.get(key, 0.0) + (1 - self.alpha) * before.get(key, 0.0) for key in {**before, **new}
+        }
+        self._shares = {key: share for key, share in mixed.items() if share > _NOTHING}
+
+
+def shares_of(window: Window) -> Shares:
+    """Counts as shares of their sum; none of a window in which nothing occurred.
+
+    >>> shares_of({"a": 3, "b": 1})
+    {'a': 0.75, 'b': 0.25}
+    """
+    largest = max(window.values(), default=0.0)
+    if largest <= 0:
+        return {}
+    total = sum(count / largest for count in window.values())
+    return {key: count / largest / total for key, count in window.items() if count > 0}
+
+
+def _forecast(shares: Shares, spread: Floats) -> KeyForecast:
+    ordered = sorted(shares.items(), key=_first_by_share)
+    mean = np.array([share for _, share in ordered])
+    quantiles = np.clip(np.sqrt(mean)[:, None] + spread, 0.0, 1.0) ** 2
+    return KeyForecast(tuple(key for key, _ in ordered), mean, quantiles)
+
+
+def _first_by_share(entry: tuple[Key, float]) -> tuple[float, str]:
+    """Frequent keys first; among equals the order does not depend on how they came in."""
+    return -entry[1], str(entry[0])
+
+
+def _check(window: Window | None) -> None:
+    if window is None:
+        return
+    wrong = [key for key, count in window.items() if not math.isfinite(count) or count < 0]
+    if wrong:
+        raise BadSeriesError(f"the count of key {wrong[0]!r} is {window[wrong[0]]}; counts are finite, and 0 or more.")

@@ -1,0 +1,198 @@
+"""What all nets share: stacked GRU layers, a training loop with early stopping, and weights as plain arrays.
+
+Imports JAX when it is imported, so nothing that starts without the extra `forecast` may import it at the top.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax  # type: ignore[import-untyped]
+from jax import Array
+
+from foretide.errors import ModelFolderError
+from foretide.forecasting.budget import TrainingBudget
+from foretide.forecasting.forecaster import Floats
+
+Net = TypeVar("Net", bound=eqx.Module)
+_ADAM = optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())
+
+
+class GruLayer(eqx.Module):
+    """A GRU over a sequence, for any number of rows side by side.
+
+    The reset gate acts behind the recurrent weights, as in most libraries (the paper: before them), so that one product
+    a step serves all gates. What the inputs add is worked out for all steps at once.
+    """
+
+    enter: Array
+    recur: Array
+    bias: Array
+    hidden: int = eqx.field(static=True)
+
+    def __init__(self, inputs: int, hidden: int, *, key: Array) -> None:
+        first, second = jax.random.split(key)
+        bound = hidden**-0.5
+        self.enter = jax.random.uniform(first, (inputs, 3 * hidden), minval=-bound, maxval=bound)
+        self.recur = jax.random.uniform(second, (hidden, 3 * hidden), minval=-bound, maxval=bound)
+        self.bias = jnp.zeros(3 * hidden)
+        self.hidden = hidden
+
+    def __call__(self, state: Array, inputs: Array, present: Array) -> tuple[Array, Array]:
+        """The last state, and the states after each step; a row keeps its state where it is not present.
+
+        Shapes: state (rows, hidden), inputs (steps, rows, features), present (steps, rows).
+        """
+
+        def step(before: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+            entered, there = now
+            reset, update, new = jnp.split(entered, 3, axis=-1)
+            reset_too, update_too, new_too = jnp.split(before @ self.recur, 3, axis=-1)
+            gate = jax.nn.sigmoid(update + update_too)
+            candidate = jnp.tanh(new + jax.nn.sigmoid(reset + reset_too) * new_too)
+            after = jnp.where(there[:, None], before + gate * (candidate - before), before)
+            return after, after
+
+        return jax.lax.scan(step, state, (inputs @ self.enter + self.bias, present))
+
+
+class GruStack(eqx.Module):
+    """GRU layers one on top of the other; the state has an entry for each."""
+
+    layers: tuple[GruLayer, ...]
+
+    def __init__(self, inputs: int, hidden: int, layers: int, *, key: Array) -> None:
+        sizes = (inputs, *[hidden] * (layers - 1))
+        keys = jax.random.split(key, layers)
+        self.layers = tuple(GruLayer(size, hidden, key=each) for size, each in zip(sizes, keys, strict=True))
+
+    def start(self, rows: int) -> tuple[Array, ...]:
+        """The state before anything was seen."""
+        return tuple(jnp.zeros((rows, layer.hidden)) for layer in self.layers)
+
+    def __call__(self, state: tuple[Array, ...], inputs: Array, present: Array) -> tuple[tuple[Array, ...], Array]:
+        """The last state, and what the last layer says after each step."""
+        states = []
+        for layer, before in zip(self.layers, state, strict=True):
+            after, inputs = layer(before, inputs, present)
+            states.append(after)
+        return tuple(states), inputs
+
+
+class Affine(eqx.Module):
+    """Weights and a bias on the last axis.
+
+    A `quiet` one answers 0 before it has learnt: a net that adds to the last value then starts from that value.
+    """
+
+    weight: Array
+    bias: Array
+
+    def __init__(self, inputs: int, outputs: int, *, key: Array, quiet: bool = False) -> None:
+        bound = 0.0 if quiet else max(inputs, 1) ** -0.5
+        self.weight = jax.random.uniform(key, (inputs, outputs), minval=-bound, maxval=bound)
+        self.bias = jnp.zeros(outputs)
+
+    def __call__(self, value: Array) -> Array:
+        """What comes out, for each row."""
+        return value @ self.weight + self.bias
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted(Generic[Net]):
+    """A trained net and its loss on the validation share; `losses` are those of all seeds."""
+
+    net: Net
+    loss: float
+    losses: tuple[float, ...]
+    epochs: int
+
+
+Loss = Callable[[Any, Any, Array], Array]
+"""Net, data and a random key in; the loss of one gradient step out. No closure, so that it compiles once."""
+
+Score = Callable[[Any, Any], Array]
+"""Net and data in; the loss on the validation share out."""
+
+
+def fit(
+    make: Callable[[Array], Net],
+    loss: Loss,
+    score: Score,
+    data: Any,
+    budget: TrainingBudget,
+    key: Array,
+    warm: Net | None = None,
+) -> Fitted[Net]:
+    """Train nets from several seeds, or go on with a `warm` one, and keep what did best on the validation share."""
+    found = []
+    for each in jax.random.split(key, 1 if warm is not None else budget.seeds):
+        birth, draws = jax.random.split(each)
+        found.append(_trained(make(birth) if warm is None else warm, loss, score, data, budget, draws))
+    best = min(found, key=lambda one: one[1])
+    return Fitted(best[0], best[1], tuple(one[1] for one in found), best[2])
+
+
+def _trained(
+    net: Net, loss: Loss, score: Score, data: Any, budget: TrainingBudget, key: Array
+) -> tuple[Net, float, int]:
+    """The best net on the way, its loss, and after how many rounds it was found.
+
+    The weights before the first gradient step take part in the end, so training never ends worse than it began; but
+    they exhaust no patience, because a net may have to get worse than the last value before it gets better.
+    """
+    values, fixed = eqx.partition(net, eqx.is_inexact_array)
+    memory = _ADAM.init(values)
+    before = (float(_score(values, fixed, data, score)), 0, values)
+    best = (math.inf, 0, values)
+    for epoch, keys in enumerate(jax.random.split(key, (budget.epochs, budget.steps)), start=1):
+        rate = budget.rate * (0.55 + 0.45 * math.cos(math.pi * epoch / budget.epochs))
+        for each in keys:
+            values, memory = _step(values, fixed, memory, data, each, jnp.array([rate, budget.decay]), loss)
+        found = float(_score(values, fixed, data, score))
+        if found < best[0]:
+            best = (found, epoch, values)
+        elif epoch - best[1] >= budget.patience:
+            break
+    lowest, at, values = min(before, best, key=lambda one: one[0])
+    joined: Net = eqx.combine(values, fixed)
+    return joined, lowest, at
+
+
+def weights_of(net: eqx.Module) -> list[Floats]:
+    """The weights as plain arrays, in the order of the tree."""
+    return [np.asarray(leaf, dtype=np.float64) for leaf in jax.tree.leaves(eqx.filter(net, eqx.is_inexact_array))]
+
+
+def with_weights(net: Net, weights: Sequence[Floats]) -> Net:
+    """The net with other weights; raises `ModelFolderError` when they are not those of such a net."""
+    values, fixed = eqx.partition(net, eqx.is_inexact_array)
+    leaves, tree = jax.tree.flatten(values)
+    if [leaf.shape for leaf in leaves] != [np.shape(each) for each in weights]:
+        raise ModelFolderError("the kept weights are those of another net; train a new one from the history.")
+    loaded = [jnp.asarray(each, dtype=leaf.dtype) for each, leaf in zip(weights, leaves, strict=True)]
+    joined: Net = eqx.combine(jax.tree.unflatten(tree, loaded), fixed)
+    return joined
+
+
+@eqx.filter_jit
+def _step(
+    values: Any, fixed: Any, memory: Any, data: Any, key: Array, rate_and_decay: Array, loss: Loss
+) -> tuple[Any, Any]:
+    """One gradient step of Adam with weight decay. The budget stays outside, so that another one compiles nothing."""
+    rate, decay = rate_and_decay
+    slope = jax.grad(lambda each: loss(eqx.combine(each, fixed), data, key))(values)
+    update, memory = _ADAM.update(slope, memory, values)
+    return jax.tree.map(lambda value, by: value - rate * (by + decay * value), values, update), memory
+
+
+@eqx.filter_jit
+def _score(values: Any, fixed: Any, data: Any, score: Score) -> Array:
+    return score(eqx.combine(values, fixed), data)

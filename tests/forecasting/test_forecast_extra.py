@@ -1,0 +1,37 @@
+import subprocess
+import sys
+
+import pytest
+
+TRY = """
+import sys
+sys.modules["{package}"] = None
+import foretide.errors
+try:
+    {job}
+except foretide.errors.EnvironmentNotReadyError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "job"),
+    [
+        ("jax", "import foretide.forecasting.workers_forecaster"),
+        ("equinox", "import foretide.forecasting.keys_forecaster"),
+        (
+            "sklearn.svm",
+            "import numpy, foretide.forecasting.workers_baselines as b; b.svr_one_step(numpy.arange(40.0), 30)",
+        ),
+    ],
+)
+def test_without_the_extra_the_error_says_what_to_install(package, job):
+    script = TRY.format(package=package, job=job)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "pip install 'foretide[forecast]'" in done.stdout
+
+
+def test_the_simple_models_of_keys_need_no_extra():
+    script = "import sys, foretide.forecasting.keys, foretide.forecasting.workers; print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
