@@ -94,6 +94,27 @@ def test_routes_of_a_running_pipeline_are_shown_and_set_from_another_terminal(st
     wait_for(lambda: pipeline.reports[-1].input_rows == 2000, pipeline)
 
 
+def test_the_load_of_a_running_pipeline_is_shown_exported_and_forecast(start, tmp_path):
+    source = ft.Replay(Keyed(seed=1), ft.Curve.constant(200, 60))
+    topology = ft.Topology("watched", [ft.Spout("s", source)], [ft.Bolt("b", lambda df: df, [ft.From("s")], pool=2)])
+    pipeline = start(topology)
+    wait_for(lambda: len(pipeline.reports) > 3, pipeline)
+    wait_for(lambda: not pipeline.monitor.problems and "input_rows" in say("metrics", "watched", "--json"), pipeline)
+    shown = say("metrics", "watched")
+    assert "latency_p99_ms" in shown
+    assert "true_processing_rate" in say("metrics", "watched", "--level", "operator")
+    assert json.loads(say("metrics", "--json", "--export", str(tmp_path / "all.parquet")))["rows"] > 20
+    assert "say which with --level" in str(refused("metrics", "--export", str(tmp_path / "w.parquet"), "--step", "5"))
+    ahead = json.loads(say("forecast", "watched", "--model", "last value", "--horizon", "2", "--json"))
+    assert len(ahead["steps"]) == 2
+    assert ahead["series"] == "input_rows_per_second of watched"
+    assert "no pipeline 'nobody' runs here" in str(refused("forecast", "nobody"))
+
+
+def refused(*arguments):
+    return CliRunner().invoke(app, arguments).exception
+
+
 @pytest.mark.spark
 def test_run_on_real_executors_survives_the_loss_of_one_and_ends_with_a_proof_a_picture_and_metrics(tmp_path):
     picture = tmp_path / "run.png"

@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 
 from foretide.cli.forecast_parts import SOURCE_HELP, check_model, check_plot, number, progress_bar, table_of
+from foretide.cli.histories import load_history
 from foretide.forecasting.catalogue import MODELS, make_mix
 from foretide.forecasting.picture import draw_rolled
 from foretide.forecasting.rolling import Rolled, roll_mix
 from foretide.forecasting.selection import Mix
-from foretide.forecasting.series import load_series
 from foretide.forecasting.training import seasons_of
 
 
@@ -42,7 +42,7 @@ def evaluate(
     for each value of it, fits included. The mix is made of the models that are included.
     """
     check_plot(plot)
-    series = load_series(source, column)
+    series = load_history(source, column)
     horizons = horizon or [1, 3]
     kinds = [MODELS[name] for name in (check_model(each) for each in model or []) if name != Mix.name]
     mix = make_mix(horizons, seasons_of(series, season or ()), seed, kinds or None)

@@ -11,13 +11,14 @@ import typer
 from rich.console import Console
 
 from foretide.cli.forecast_parts import SOURCE_HELP, check_model, check_plot, number, progress_bar, table_of
+from foretide.cli.histories import load_history
 from foretide.forecasting.catalogue import NAMES, make
 from foretide.forecasting.forecaster import Forecast
 from foretide.forecasting.model import HORIZONS, LoadModel
 from foretide.forecasting.model_folder import load_model
 from foretide.forecasting.picture import draw_forecast
 from foretide.forecasting.selection import Mix
-from foretide.forecasting.series import Series, load_series
+from foretide.forecasting.series import Series
 from foretide.forecasting.training import go_on, seasons_of
 
 _CHUNK = 250
@@ -39,7 +40,7 @@ def forecast(
     The saved model in the folder is not changed.
     """
     check_plot(plot)
-    series = load_series(source, column)
+    series = load_history(source, column)
     learnt = (
         _fresh(series, check_model(model), horizon, season or [], seed) if folder is None else _saved(series, folder)
     )

@@ -15,7 +15,7 @@ from rich.table import Table
 from foretide.forecasting.catalogue import NAMES
 from foretide.forecasting.picture import new_figure
 
-SOURCE_HELP = "A CSV or Parquet file, or the name of a packaged trace such as taxi or tweets-goog."
+SOURCE_HELP = "A CSV or Parquet file, a running pipeline, or a packaged trace such as taxi or tweets-goog."
 
 
 @contextmanager

@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 
 from foretide.cli.forecast_parts import SOURCE_HELP, check_model, number, progress_bar, table_of
+from foretide.cli.histories import load_history
 from foretide.forecasting.catalogue import NAMES
 from foretide.forecasting.model import HORIZONS
 from foretide.forecasting.model_folder import Card, load_model, save_model
 from foretide.forecasting.selection import Mix
-from foretide.forecasting.series import load_series
 from foretide.forecasting.training import VALIDATION, go_on
 from foretide.forecasting.training import train as train_model
 
@@ -40,7 +40,7 @@ def train(
 
     With --continue the saved model learns what the series has gained since and is fitted again from where it was.
     """
-    series = load_series(source, column)
+    series = load_history(source, column)
     if resume:
         learnt, card = load_model(folder)
         with progress_bar("going on") as progress:

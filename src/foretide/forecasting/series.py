@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +51,20 @@ def load_series(source: str, column: str | None = None) -> Series:
     series = Series(path.stem, tuple(None if np.isnan(each) else float(each) for each in numbers), _step(frame))
     checked(series.values)
     return series
+
+
+def on_a_grid(name: str, measured: Sequence[tuple[float, float]], step: float) -> Series:
+    """What was measured at any times (seconds, value), as the mean of each step; None where there is none.
+
+    >>> on_a_grid("load", [(0.0, 4.0), (4.0, 6.0), (11.0, 9.0)], 5.0).values
+    (5.0, None, 9.0)
+    """
+    steps: dict[int, list[float]] = {}
+    for at, value in measured:
+        steps.setdefault(int(at // step), []).append(value)
+    whole = range(min(steps), max(steps) + 1)
+    values = tuple(sum(steps[each]) / len(steps[each]) if each in steps else None for each in whole)
+    return Series(name, values, step)
 
 
 def _read(path: Path) -> pd.DataFrame:
