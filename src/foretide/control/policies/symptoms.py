@@ -1,0 +1,116 @@
+"""How bad a worker looks: against its peers, against what was foreseen of it, and by what is foreseen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from foretide.control.world import World
+from foretide.errors import ControlSettingError
+
+_ALIKE = 1.2
+"""A worker that has left its forecast is blamed only if it has left its peers by so much: load hits all alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """A metric of workers that is high when something is wrong with them.
+
+    Attributes:
+        metric: Its name.
+        floor: Added to both sides before they are compared, in the metric's unit, so that tiny times weigh little.
+    """
+
+    metric: str
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.floor < 0:
+            raise ControlSettingError(f"symptom '{self.metric}': a floor of {self.floor:g}; give 0 or more")
+
+
+SYMPTOMS = (Symptom("worker_tuple_execution_time_ms"), Symptom("worker_inbound_queuing_time_ms", 100.0))
+"""Time on a tuple, and time before one is taken up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How many times its reference a worker shows, and in words. `foreseen` if only a forecast says so."""
+
+    ratio: float
+    words: str
+    foreseen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ward:
+    """Looks after the workers in service.
+
+    Attributes:
+        symptoms: What to look at.
+        fresh: Seconds after which a figure is too old.
+        horizon: Seconds ahead that forecasts are looked at; None leaves them out.
+    """
+
+    symptoms: tuple[Symptom, ...]
+    fresh: float
+    horizon: float | None
+
+    def looks(self, world: World, since: Mapping[str, float]) -> dict[str, Look]:
+        """The worst look of each worker in service; one is missing where nothing newer than `since` is known."""
+        found: dict[str, Look] = {}
+        for symptom in self.symptoms:
+            values = self._values(world, symptom.metric, since)
+            ahead = self._ahead(world, symptom.metric, values)
+            for worker, value in values.items():
+                for look in self._of(world, symptom, worker, value, values, ahead):
+                    if worker not in found or look.ratio > found[worker].ratio:
+                        found[worker] = look
+        return found
+
+    def _values(self, world: World, metric: str, since: Mapping[str, float]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for worker in sorted(world.observed.in_service):
+            value, measured = world.snapshot.figures.get((metric, worker), (0.0, float("-inf")))
+            if measured > since.get(worker, float("-inf")) and world.at - measured <= self.fresh:
+                found[worker] = value
+        return found
+
+    def _ahead(self, world: World, metric: str, values: Mapping[str, float]) -> dict[str, float]:
+        if self.horizon is None:
+            return {}
+        ahead = {worker: world.foresight.expected(metric, worker, self.horizon) for worker in values}
+        return {worker: value for worker, value in ahead.items() if value is not None}
+
+    def _of(
+        self,
+        world: World,
+        symptom: Symptom,
+        worker: str,
+        value: float,
+        values: Mapping[str, float],
+        ahead: Mapping[str, float],
+    ) -> list[Look]:
+        peers = [other for name, other in values.items() if name != worker]
+        if not peers:
+            return []
+        usual = median(peers)
+        looks = [
+            Look(_times(value, usual, symptom.floor), f"{symptom.metric} is {value:.4g}, of its peers {usual:.4g}")
+        ]
+        told = world.foreseen_for_now.get((symptom.metric, worker))
+        votes = world.foresight.vote(symptom.metric, worker) is not None
+        if told is not None and votes and value > _ALIKE * usual:
+            words = f"{symptom.metric} is {value:.4g} where {told:.4g} was foreseen"
+            looks.append(Look(_times(value, told, symptom.floor), words))
+        others = [ahead.get(name, other) for name, other in values.items() if name != worker]
+        if worker in ahead:
+            words = f"{symptom.metric} is foreseen at {ahead[worker]:.4g}, of its peers at {median(others):.4g}"
+            looks.append(Look(_times(ahead[worker], median(others), symptom.floor), words, foreseen=True))
+        return looks
+
+
+def _times(value: float, reference: float, floor: float) -> float:
+    """How many times the reference, both raised by the floor; 1 where there is nothing to compare with."""
+    return (value + floor) / (reference + floor) if reference + floor > 0 else 1.0
