@@ -15,7 +15,7 @@ from foretide.control.step import Control, step
 from foretide.errors import ControlSettingError
 
 TIME = "worker_tuple_execution_time_ms"
-BYPASS = Bypass()
+BYPASS = Bypass(BypassSettings(first_wait=60.0))
 
 
 def times(**by_worker):
@@ -120,8 +120,8 @@ def test_who_is_out_is_let_in_to_be_judged_by_what_is_measured():
 
 
 def test_a_failed_probe_ends_at_once_and_doubles_the_wait():
-    wished = drive([(SICK, ""), *[(HEALTHY, "1")] * 7, (SICK, ""), *[(HEALTHY, "1")] * 14], period=10.0)
-    assert wished[8] == []  # nothing was measured since it was let in
+    wished = drive([(SICK, ""), *[(HEALTHY, "1")] * 7, (SICK, "")])
+    assert wished[8] == [Quarantine("1")]
     state = BYPASS.start()
     out, back = frozenset("1"), frozenset()
     log = []
@@ -137,6 +137,24 @@ def test_a_failed_probe_ends_at_once_and_doubles_the_wait():
     assert waits == sorted(waits)
     assert waits[1] - waits[0] == 60.0
     assert waits[2] - waits[1] == 120.0
+
+
+def test_on_probation_only_what_was_measured_since_counts():
+    state = BYPASS.start()
+    for turn, (figures, out) in enumerate([(SICK, ""), *[({}, "1")] * 7]):
+        state, wishes = BYPASS.wish(
+            state, world(1000.0 + 10 * turn, seen=observed(quarantined=frozenset(out)), **figures)
+        )
+    assert actions(wishes) == [Release("1")]
+    from dataclasses import replace
+
+    from foretide.metrics.snapshot import Snapshot
+
+    seen = world(1080.0, **SICK)
+    stale = {key: (value, 1069.0) for key, (value, _) in seen.snapshot.figures.items()}
+    state, wishes = BYPASS.wish(state, replace(seen, snapshot=Snapshot(1080.0, "q", stale)))
+    assert wishes == []
+    assert actions(BYPASS.wish(state, world(1085.0, **SICK))[1]) == [Quarantine("1")]
 
 
 def test_a_worker_that_does_well_on_probation_is_left_alone():

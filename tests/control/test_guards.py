@@ -90,10 +90,11 @@ def test_a_change_settles_for_some_batches():
 
 def test_only_what_nobody_wanted_for_a_while_is_given_back():
     wanted = (Wanted("edge parse", 9_950.0, 3.0), Wanted("edge parse", 9_800.0, 16.0))
+    short = GuardSettings(down_window=120)
     past = Past(0.0, (), wanted)
-    assert kept(SETTINGS, SetReplicas("parse", 2), past) == (SetReplicas("parse", 3), ["hysteresis"])
+    assert kept(short, SetReplicas("parse", 2), past) == (SetReplicas("parse", 3), ["hysteresis"])
     past = Past(0.0, (), (Wanted("edge parse", 9_950.0, 4.0),))
-    assert kept(SETTINGS, SetReplicas("parse", 2), past) == (None, ["hysteresis"])
+    assert kept(short, SetReplicas("parse", 2), past) == (None, ["hysteresis"])
 
 
 def test_nothing_is_given_back_before_the_loop_has_watched_for_a_while():

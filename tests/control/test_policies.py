@@ -105,6 +105,18 @@ def test_replicas_are_planned_once_a_period():
     same, second = Replicas().wish(state, loaded(at=1029.0))
     assert first
     assert (same, second) == (state, [])
+
+
+def test_a_sudden_change_is_looked_at_once_more_and_then_believed():
+    state, _ = Replicas().wish(Replicas().start(), loaded(500.0, at=1000.0))
+    state, halfway = Replicas().wish(state, loaded(1000.0, at=1030.0))
+    state, whole = Replicas().wish(state, loaded(1500.0, at=1035.0))
+    assert halfway == []
+    assert "1,500 tuples/s" in whole[0].reason
+
+
+def test_replicas_are_planned_again_after_a_period():
+    state, _ = Replicas().wish(Replicas().start(), loaded(at=1000.0))
     assert Replicas().wish(state, loaded(at=1030.0))[1]
 
 

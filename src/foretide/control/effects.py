@@ -7,6 +7,7 @@ batches got slower for the same load: latency alone also rises while a backlog i
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
@@ -85,8 +86,8 @@ class Trials:
         if latency is None or (world.batch is not None and world.batch == self.batch):
             return self
         new = Reading(world.at, latency, _load(world), world.snapshot.value("processed_rows_per_second"))
-        kept = tuple(each for each in self.readings if each.at > world.at - 2 * settings.window)
-        return replace(self, readings=(*kept, new), batch=world.batch)
+        old = bisect_right(self.readings, world.at - 2 * settings.window, key=lambda each: each.at)
+        return Trials(self.open, (*self.readings[old:], new), world.batch)
 
     def opening(self, decision: int, wishes: Sequence[Wish], world: World, settings: TrialSettings) -> Trials:
         """With a decision that has just been taken."""

@@ -74,7 +74,7 @@ class GuardSettings:
     least_rows: int = 1
     cooldown: float = 10.0
     cooldown_down: float = 60.0
-    down_window: float = 120.0
+    down_window: float = 300.0
     largest_up: float = 8.0
     largest_down: float = 0.5
     band: float = 0.05

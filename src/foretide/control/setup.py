@@ -71,7 +71,7 @@ class Setup:
         """The operators that can be steered, by their edge."""
         return {operator.edge: operator for operator in self.operators if operator.edge is not None}
 
-    @property
+    @cached_property
     def spouts(self) -> tuple[str, ...]:
         """Operators that read from outside."""
         return tuple(operator.name for operator in self.operators if operator.spout)

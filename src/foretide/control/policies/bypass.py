@@ -44,7 +44,7 @@ class BypassSettings:
     bad: float = 2.5
     patience: int = 3
     keep: float = 0.5
-    first_wait: float = 60.0
+    first_wait: float = 300.0
     longest_wait: float = 1800.0
     probation: float = 30.0
     fresh: float = 60.0
@@ -65,6 +65,7 @@ class Case:
     Attributes:
         phase: Watched, out, or in again on probation.
         since: When that began.
+        seen: When it was seen in that phase last.
         strikes: Bad looks in a row.
         failures: Probes that it has failed.
         shares: Weights of edges from before it got a smaller share.
@@ -72,6 +73,7 @@ class Case:
 
     phase: Phase
     since: float
+    seen: float = 0.0
     strikes: int = 0
     failures: int = 0
     shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -122,9 +124,9 @@ class Bypass:
                 failures = 0 if case is None else case.failures + (case.phase == "probation")
                 case = Case("out", world.at, failures=failures)
             elif not out and case is not None and case.phase == "out":
-                case = replace(case, phase="probation", since=world.at, strikes=0)
+                case = replace(case, phase="probation", since=case.seen, strikes=0)  # it worked from then on
             if case is not None:
-                cases[worker] = case
+                cases[worker] = replace(case, seen=world.at)
         return cases
 
     def _room(self, world: World) -> int:

@@ -1,16 +1,17 @@
 """Replicas for the load that is coming: pa-sps's MAPE loop, once every td seconds.
 
-Two departures. The paper's replicas all work at the same time; the stages of a micro-batch take turns, and what one
+Three departures. The paper's replicas all work at the same time; the stages of a micro-batch take turns, and what one
 stage takes the others cannot have. So an operator may be busy only for its part of the time: in micro-batches the
 share that makes the sum of all replicas least (work w_i gets sqrt(w_i) / sum of sqrt(w)). And a backlog adds at most
-`backlog_replicas`: the paper wants it gone within one interval, which overshoots after every step of the load.
+`backlog_replicas`: the paper wants it gone within one interval, which overshoots after every step of the load. And a
+sudden change of the load does not wait for the end of the interval.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from foretide.control.actions import SetReplicas
 from foretide.control.decision import Expectation, Wish
@@ -31,6 +32,9 @@ class ReplicaSettings:
         quantile: Of the forecast's distribution; None for its mean.
         busy: Share of the time that replicas may work; the rest is room for noise, and for what a batch costs itself.
         backlog_replicas: Most replicas that a backlog may add to those that the load needs; None as the paper has it.
+        sudden: A load that has changed by more than this share since the last look does not wait for the period. It is
+            looked at once more, so that a step that was seen halfway is answered in one decision; then it is
+            planned for. None waits for the period whatever happens.
     """
 
     period: float = 30.0
@@ -38,12 +42,13 @@ class ReplicaSettings:
     quantile: float | None = None
     busy: float = 0.8
     backlog_replicas: int | None = 1
+    sudden: float | None = 0.2
 
     def __post_init__(self) -> None:
         horizon = self.period if self.horizon is None else self.horizon
         level = 0.5 if self.quantile is None else self.quantile
         if not (self.period > 0 and horizon >= 0 and 0 < level < 1 and 0 < self.busy <= 1) or (
-            self.backlog_replicas is not None and self.backlog_replicas < 0
+            min(self.backlog_replicas or 0, self.sudden or 0) < 0
         ):
             raise ControlSettingError(
                 f"replicas: {self} makes no sense; a period above 0, busy in 0..1, a quantile between 0 and 1"
@@ -52,9 +57,11 @@ class ReplicaSettings:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """When it planned last."""
+    """When it planned last, the load at the last look, and the load before a sudden change that is in doubt."""
 
     planned: float = -math.inf
+    load: float | None = None
+    before: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +77,28 @@ class Replicas:
 
     def wish(self, state: ReplicaState, world: World) -> tuple[ReplicaState, list[Wish]]:
         """Monitor, analyse and plan; what comes of it is executed elsewhere."""
-        if world.at - state.planned < self.settings.period:
-            return state, []
         horizon = self.settings.period if self.settings.horizon is None else self.settings.horizon
         rates = arrivals(world, horizon, self.settings.quantile)
-        measured = NotYet(()) if isinstance(rates, NotYet) else network(world, rates)
-        if isinstance(rates, NotYet) or isinstance(measured, NotYet):
+        if isinstance(rates, NotYet):
             return state, []
+        load = sum(rates.values())
+        doubtful = state.before is None and self._is_sudden(state.load, load)
+        confirmed = state.before is not None and self._is_sudden(state.before, load)
+        looked = replace(state, load=load, before=state.load if doubtful else None)
+        if doubtful or (world.at - state.planned < self.settings.period and not confirmed):
+            return looked, []
+        measured = network(world, rates)
+        if isinstance(measured, NotYet):
+            return looked, []
         plans = self._plans(world, measured, rates)
-        return ReplicaState(world.at), [
+        return replace(looked, planned=world.at), [
             self._wished(world, edge, plans[part.name]) for edge, part in world.setup.by_edge.items()
         ]
+
+    def _is_sudden(self, before: float | None, load: float) -> bool:
+        if self.settings.sudden is None or before is None:
+            return False
+        return abs(load - before) > self.settings.sudden * max(before, load)
 
     def _plans(self, world: World, measured: Network, rates: Mapping[str, float]) -> dict[str, ReplicaPlan]:
         """What load alone needs, and with the backlog, as far as that may add to it."""
