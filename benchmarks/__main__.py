@@ -12,7 +12,7 @@ from rich.console import Console
 
 from benchmarks.report import show
 
-ALL = ("engine", "monitoring", "planning", "simulation")
+ALL = ("control", "engine", "monitoring", "planning", "simulation")
 
 
 def main() -> None:

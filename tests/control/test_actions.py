@@ -18,7 +18,7 @@ from foretide.control.actions import (
     SetSplit,
 )
 from foretide.control.amounts import amount_now, gives_back, with_amount
-from foretide.control.arbitration import arbitrate, conflict
+from foretide.control.arbitration import arbitrate
 from foretide.control.decision import Wish
 from foretide.control.observed import Observed
 from foretide.errors import ActionError
@@ -120,8 +120,21 @@ def test_the_first_wish_for_a_target_wins_and_the_loser_is_named():
     assert [(each.winner, each.loser, each.over) for each in contests] == [("processors", second, "edge parse")]
 
 
+def agree(*actions):
+    standing, _ = arbitrate([Wish("p", action, "") for action in actions], observed())
+    return len(standing) == len(actions)
+
+
 def test_a_restart_goes_alone_and_a_host_includes_its_workers():
-    assert conflict(Restart("x", state_partitions=2), Quarantine("1"), observed())
-    assert conflict(QuarantineHost("h0"), Release("1"), observed())
-    assert not conflict(QuarantineHost("h0"), Quarantine("2"), observed())
     assert WORKERS["1"] == "h0"
+    assert not agree(Restart("x", state_partitions=2), Quarantine("1"))
+    assert not agree(SetExecutors(2), Restart("x", state_partitions=2))
+    assert not agree(QuarantineHost("h0"), Release("1"))
+    assert not agree(Release("1"), QuarantineHost("h0"))
+    assert agree(QuarantineHost("h0"), Quarantine("2"))
+    assert agree(Quarantine("0"), Quarantine("1"), SetReplicas("parse", 2), SetExecutors(3))
+
+
+def test_who_wishes_for_the_same_has_not_lost():
+    both = [Wish("a", Quarantine("1"), ""), Wish("b", Quarantine("1"), "")]
+    assert arbitrate(both, observed()) == (both[:1], [])

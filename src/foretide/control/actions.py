@@ -109,7 +109,7 @@ class SetReplicas:
         weights = observed.routes.get(self.edge)
         if weights is None:
             return False
-        return all((weight > 0) == (task < self.replicas) for task, weight in enumerate(weights))
+        return all(weights[: self.replicas]) and not any(weights[self.replicas :]) and len(weights) >= self.replicas
 
     def undo(self, observed: Observed) -> SetSplit | SetReplicas | None:
         """What is in force now, as a number of replicas if it is one."""

@@ -8,32 +8,37 @@ from foretide.control.actions import Action, Quarantine, QuarantineHost, Release
 from foretide.control.decision import Contest, Wish
 from foretide.control.observed import Observed
 
+_ANYTHING = "anything"
+
 
 def arbitrate(wishes: Iterable[Wish], observed: Observed) -> tuple[list[Wish], list[Contest]]:
-    """The wishes that stand, and those that lost. Wishes come in order of rank: an earlier one beats a later one."""
+    """The wishes that stand, and those that lost. Wishes come in order of rank: an earlier one beats a later one.
+
+    Two wishes disagree if they act on the same target, on a host and one of its workers, or if one is a restart.
+    """
     standing: list[Wish] = []
     contests: list[Contest] = []
+    claimed: dict[str, Wish] = {}
     for wish in wishes:
-        rival = next((each for each in standing if conflict(each.action, wish.action, observed)), None)
+        touches, claims = _reach(wish.action, observed)
+        rival = next((claimed[each] for each in touches if each in claimed), None)
         if rival is None:
             standing.append(wish)
+            claimed |= dict.fromkeys(claims, wish)
         elif rival.action != wish.action:
             contests.append(Contest(rival.policy, wish, rival.action.target))
     return standing, contests
 
 
-def conflict(one: Action, other: Action, observed: Observed) -> bool:
-    """Whether two actions must not be taken together."""
-    if one.target == other.target or isinstance(one, Restart) or isinstance(other, Restart):
-        return True
-    hosts = {_host(action) for action in (one, other)} - {None}
-    workers = {_worker(action) for action in (one, other)} - {None}
-    return any(observed.executors.get(worker) in hosts for worker in workers if worker is not None)
-
-
-def _host(action: Action) -> str | None:
-    return action.host if isinstance(action, QuarantineHost | ReleaseHost) else None
-
-
-def _worker(action: Action) -> str | None:
-    return action.worker if isinstance(action, Quarantine | Release) else None
+def _reach(action: Action, observed: Observed) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What must not have been claimed by others, and what it claims itself."""
+    match action:
+        case Restart():
+            return (_ANYTHING,), (action.target, _ANYTHING)
+        case QuarantineHost(host) | ReleaseHost(host):
+            return (action.target, f"a worker of {host}", Restart.target), (action.target, _ANYTHING)
+        case Quarantine(worker) | Release(worker):
+            host = observed.executors.get(worker, "")
+            return (action.target, f"host {host}", Restart.target), (action.target, f"a worker of {host}", _ANYTHING)
+        case _:
+            return (action.target, Restart.target), (action.target, _ANYTHING)

@@ -39,7 +39,7 @@ class Observed:
     def replicas(self, edge: str) -> int | None:
         """Tasks behind an edge that get tuples; None if its route is not known."""
         weights = self.routes.get(edge)
-        return None if weights is None else sum(1 for weight in weights if weight > 0)
+        return None if weights is None else len(weights) - weights.count(0)
 
     def shares(self, edge: str) -> Weights | None:
         """The part of the stream that each task gets."""

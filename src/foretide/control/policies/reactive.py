@@ -69,8 +69,9 @@ class Reactive:
             return state, []
         kept = tuple(each for each in state.recommended if each[1] > world.at - self.settings.down_window)
         wishes: list[Wish] = []
+        busy_by_operator = _busy(world)
         for edge, part in world.setup.by_edge.items():
-            busy = self._busy(world, part.name)
+            busy = busy_by_operator.get(part.name)
             now = world.observed.replicas(edge)
             if busy is None or not now:
                 continue
@@ -89,9 +90,12 @@ class Reactive:
         most = max(math.floor(now * self.settings.up_factor), now + self.settings.up_replicas)
         return max(1, min(math.ceil(now * ratio - 1e-9), most))
 
-    def _busy(self, world: World, operator: str) -> float | None:
-        if world.setup.mode == "pipeline":
-            return world.snapshot.value("utilization", operator, within=FRESH)
-        shares = [world.snapshot.value("utilization", part.name, within=FRESH) for part in world.setup.operators]
-        known = [share for share in shares if share is not None]
-        return sum(known) if known else None
+
+def _busy(world: World) -> dict[str, float]:
+    """How busy each operator is: by itself in a pipeline, all of them together in micro-batches."""
+    shares = {
+        part.name: share
+        for part in world.setup.operators
+        if (share := world.snapshot.value("utilization", part.name, within=FRESH)) is not None
+    }
+    return shares if world.setup.mode == "pipeline" else dict.fromkeys(shares, sum(shares.values()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import median
 
 from foretide.control.world import World
 from foretide.errors import ControlSettingError
@@ -62,9 +61,12 @@ class Ward:
         found: dict[str, Look] = {}
         for symptom in self.symptoms:
             values = self._values(world, symptom.metric, since)
+            if len(values) <= 1:
+                continue
             ahead = self._ahead(world, symptom.metric, values)
+            usual, usual_ahead = _of_others(values), _of_others({**values, **ahead})
             for worker, value in values.items():
-                for look in self._of(world, symptom, worker, value, values, ahead):
+                for look in self._of(world, symptom, worker, value, usual[worker], ahead, usual_ahead[worker]):
                     if worker not in found or look.ratio > found[worker].ratio:
                         found[worker] = look
         return found
@@ -89,13 +91,10 @@ class Ward:
         symptom: Symptom,
         worker: str,
         value: float,
-        values: Mapping[str, float],
+        usual: float,
         ahead: Mapping[str, float],
+        usual_ahead: float,
     ) -> list[Look]:
-        peers = [other for name, other in values.items() if name != worker]
-        if not peers:
-            return []
-        usual = median(peers)
         looks = [
             Look(_times(value, usual, symptom.floor), f"{symptom.metric} is {value:.4g}, of its peers {usual:.4g}")
         ]
@@ -104,11 +103,23 @@ class Ward:
         if told is not None and votes and value > _ALIKE * usual:
             words = f"{symptom.metric} is {value:.4g} where {told:.4g} was foreseen"
             looks.append(Look(_times(value, told, symptom.floor), words))
-        others = [ahead.get(name, other) for name, other in values.items() if name != worker]
         if worker in ahead:
-            words = f"{symptom.metric} is foreseen at {ahead[worker]:.4g}, of its peers at {median(others):.4g}"
-            looks.append(Look(_times(ahead[worker], median(others), symptom.floor), words, foreseen=True))
+            words = f"{symptom.metric} is foreseen at {ahead[worker]:.4g}, of its peers at {usual_ahead:.4g}"
+            looks.append(Look(_times(ahead[worker], usual_ahead, symptom.floor), words, foreseen=True))
         return looks
+
+
+def _of_others(values: Mapping[str, float]) -> dict[str, float]:
+    """For each of two or more, the median of all the others.
+
+    >>> _of_others({"a": 1.0, "b": 2.0, "c": 9.0})
+    {'a': 5.5, 'b': 5.0, 'c': 1.5}
+    """
+    order = sorted(values, key=values.__getitem__)
+    ranked = [values[name] for name in order]
+    low, high = (len(order) - 2) // 2, (len(order) - 1) // 2
+    rank = {name: place for place, name in enumerate(order)}
+    return {name: (ranked[low + (low >= rank[name])] + ranked[high + (high >= rank[name])]) / 2 for name in values}
 
 
 def _times(value: float, reference: float, floor: float) -> float:
