@@ -57,12 +57,18 @@ def test_an_only_reader_gets_what_is_emitted_when_flows_are_not_known():
     assert made.arrival_rates == {"read": 1000.0, "parse": 2000.0, "count": 1000.0}
 
 
-def test_forecasts_go_before_measurements_where_they_may_vote():
+def test_more_that_is_foreseen_is_planned_for_where_it_may_vote():
     looks = Foresight({("arrival_rate", "read"): Outlook("m", (Ahead(30.0, 4000.0, {0.9: 5000.0}),))})
     assert arrivals(loaded(foresight=looks), 30.0) == {"read": 4000.0}
     assert arrivals(loaded(foresight=looks), 30.0, 0.9) == {"read": 5000.0}
     assert arrivals(loaded(foresight=looks)) == {"read": 1000.0}
     assert arrivals(loaded(foresight=looks.without(frozenset({("arrival_rate", "read")}))), 30.0) == {"read": 1000.0}
+
+
+def test_what_arrives_already_is_carried_whatever_is_foreseen():
+    looks = Foresight({("arrival_rate", "read"): Outlook("m", (Ahead(30.0, 10.0),))})
+    assert arrivals(loaded(foresight=looks), 30.0) == {"read": 1000.0}
+    assert arrivals(loaded(foresight=looks, arrival_rate={}), 30.0) == {"read": 10.0}
 
 
 def test_what_a_batch_costs_is_its_length_less_the_work_of_its_stages():

@@ -231,3 +231,13 @@ def test_the_same_input_gives_the_same_output_and_nothing_is_changed_in_place(tu
         assert one == two
         assert (state, seen) == kept
         state = one[0]
+
+
+def test_a_replay_advises_on_every_world_of_a_recording():
+    from foretide.control.replay import replay
+
+    control = Control((Wants((SetReplicas("parse", 6),)),))
+    decisions = list(replay(control, [world(1000.0 + 5 * turn) for turn in range(10)]))
+    assert [decision.id for decision in decisions] == list(range(1, 11))
+    assert {decision.mode for decision in decisions} == {"advise"}
+    assert [decision.at for decision in decisions if decision.chosen] == [1000.0, 1010.0, 1020.0, 1030.0, 1040.0]

@@ -28,16 +28,19 @@ class NotYet:
 
 
 def arrivals(world: World, horizon: float | None = None, quantile: float | None = None) -> dict[str, float] | NotYet:
-    """Tuples a second that fall due at each spout: foreseen at a horizon where that may vote, else as measured."""
+    """Tuples a second that fall due at each spout: as measured, or what is foreseen at a horizon if that is more.
+
+    What arrives already has to be carried, whatever is foreseen; a forecast that a load will fall may come true first.
+    """
     rates: dict[str, float] = {}
     missing: list[str] = []
     for spout in world.setup.spouts:
         ahead = None if horizon is None else world.foresight.expected("arrival_rate", spout, horizon, quantile)
-        rate = world.snapshot.value("arrival_rate", spout, within=FRESH) if ahead is None else max(ahead, 0.0)
-        if rate is None:
+        now = world.snapshot.value("arrival_rate", spout, within=FRESH)
+        if now is None and ahead is None:
             missing.append(f"arrival_rate of '{spout}'")
         else:
-            rates[spout] = rate
+            rates[spout] = max(now or 0.0, ahead or 0.0)
     return NotYet(tuple(missing)) if missing or not rates else rates
 
 
