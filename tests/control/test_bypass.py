@@ -11,8 +11,10 @@ from foretide.control.observed import Observed
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.paper_rule import PaperRule, PaperRuleSettings
 from foretide.control.policies.symptoms import Symptom
+from foretide.control.slowness import SLOWNESS, slowness
 from foretide.control.step import Control, step
 from foretide.errors import ControlSettingError
+from foretide.metrics.batch import TaskRun
 
 TIME = "worker_tuple_execution_time_ms"
 BYPASS = Bypass(BypassSettings(first_wait=60.0))
@@ -85,6 +87,27 @@ def test_tiny_waits_do_not_count_however_many_times_longer():
     assert BYPASS.wish({}, world(**waits))[1] == []
     waits["worker_inbound_queuing_time_ms"]["1"] = 900
     assert actions(BYPASS.wish({}, world(**waits))[1]) == [Quarantine("1")]
+
+
+def run(operator, worker, rows, service_ms):
+    return TaskRun(
+        operator, 0, operator, None, False, worker, "h", 0.0, service_ms, 0.0, 0.0, 0.0, 0.0, 0.0, rows, rows, 0, 0, 0
+    )
+
+
+def test_slowness_is_the_workers_and_not_that_of_what_it_was_given():
+    mixed = [run("light", "0", 1000, 1.0), run("heavy", "1", 1000, 5000.0), run("heavy", "0", 10, 50.0)]
+    assert slowness(mixed) == pytest.approx({"0": 1.0, "1": 1.0})
+    slow = [run("heavy", "0", 1000, 1000.0), run("heavy", "1", 1000, 5000.0), run("light", "0", 10, 0.0)]
+    assert slowness(slow)["1"] / slowness(slow)["0"] == pytest.approx(5.0)
+    assert slowness([]) == {}
+
+
+def test_where_slowness_is_known_time_on_a_tuple_is_not_looked_at():
+    usual = {SLOWNESS: dict.fromkeys("0123", 1.0)}
+    assert BYPASS.wish({}, world(**SICK, **usual))[1] == []
+    usual[SLOWNESS]["2"] = 4.0
+    assert actions(BYPASS.wish({}, world(**HEALTHY, **usual))[1]) == [Quarantine("2")]
 
 
 def test_a_lone_worker_has_nobody_to_be_compared_with():

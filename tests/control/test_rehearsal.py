@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from foretide.control.actions import Quarantine, Release, SetAdmission, SetExecutors, SetReplicas
 from foretide.control.decision import Decision
+from foretide.control.foresight import Ahead, Foresight, Outlook
 from foretide.control.guards import GuardSettings
 from foretide.control.policies.admission import Admission, AdmissionSettings
 from foretide.control.policies.bypass import Bypass, BypassSettings
@@ -221,6 +222,26 @@ def test_a_worker_that_stays_slow_is_probed_ever_more_rarely():
     assert all(later > 1.7 * earlier for earlier, later in itertools.pairwise(waits))
     assert all(gone - in_again < 10 for gone, in_again in zip(out[1:], back, strict=False))  # a batch, and it is out
     assert back[-1] > 900
+
+
+def test_a_forecast_acts_before_the_threshold_does():
+    metric = "worker_tuple_execution_time_ms"
+    stand, load = rig(8, 8, hogs=(Hog("1", 6.0, 100.0, 250.0),)), Load([1000.0] * 240)
+
+    def foresee(world):
+        """What a model would say to which the disturbance has announced itself."""
+        usual = 1.0
+        looks = {
+            (metric, worker): Outlook("net", (Ahead(15.0, 6 * usual if worker == "1" and world.at > 86 else usual),))
+            for worker in world.observed.executors
+        }
+        return Foresight(looks)
+
+    predictive = rehearse(Control((Bypass(),)), stand, load, period=5.0, foresee=foresee)
+    threshold = rehearse(Control((Bypass(),)), stand, load, period=5.0)
+    assert of_kind(predictive, Quarantine)[0][0] < 100 < of_kind(threshold, Quarantine)[0][0]
+    calm = rehearse(Control((Static(),)), rig(8, 8), load)
+    assert predictive.latency(1.0) <= 1.5 * calm.latency(1.0)
 
 
 def test_advice_touches_nothing():

@@ -31,6 +31,12 @@ def test_a_forecast_worse_than_the_last_value_loses_its_vote_and_earns_it_back()
     assert not books[-1].losers
 
 
+def test_where_nothing_changes_a_forecast_that_is_nearly_right_keeps_its_vote():
+    assert not any(book.losers for book in run([(100.0, 103.0)] * 20))
+    strict = VoteSettings(memory=0.5, trials=3, negligible=0.0)
+    assert run([(100.0, 103.0)] * 20, strict)[-1].losers
+
+
 def test_what_was_foreseen_for_now_is_known_now():
     books = run([(100.0, 130.0), (120.0, 140.0), (125.0, 150.0)])
     assert [book.due.get(KEY) for book in books] == [None, 130.0, 140.0]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from foretide.control.actions import Action, Quarantine, Release, SetReplicas, SetSplit
 from foretide.control.decision import Fact, Wish
+from foretide.control.slowness import SLOWNESS
 from foretide.control.world import World
 from foretide.metrics.snapshot import Key, Known
 
@@ -13,7 +14,7 @@ _QUERY = ("batch", "input_rows_per_second", "processed_rows_per_second", "batch_
           "latency_p99_ms", "total_lag")  # fmt: skip
 _SPOUT = ("arrival_rate", "lag")
 _OPERATOR = ("arrival_rate", "service_time_ms", "utilization")
-_WORKER = ("worker_tuple_execution_time_ms", "worker_inbound_queuing_time_ms", "worker_cpu_wait_percent")
+_WORKER = (SLOWNESS, "worker_tuple_execution_time_ms", "worker_inbound_queuing_time_ms", "worker_cpu_wait_percent")
 
 
 def seen(world: World, wishes: Sequence[Wish]) -> tuple[Fact, ...]:

@@ -24,15 +24,18 @@ class VoteSettings:
         memory: Weight of the past in the faded errors, from 0 to below 1.
         trials: Forecasts that must have come due before a vote can be lost.
         tolerance: Share by which its error may exceed that of the last value; a vote earned back needs none of it.
+        negligible: Errors below this share of the value itself never cost a vote: where hardly anything changes the
+            last value is all but perfect, and what matters is who sees a change coming.
     """
 
     memory: float = 0.8
     trials: int = 5
     tolerance: float = 0.1
+    negligible: float = 0.05
 
     def __post_init__(self) -> None:
-        if not 0 <= self.memory < 1 or self.trials < 1 or self.tolerance < 0:
-            raise ControlSettingError(f"votes: {self} makes no sense; memory 0..1, trials from 1, tolerance from 0")
+        if not 0 <= self.memory < 1 or self.trials < 1 or min(self.tolerance, self.negligible) < 0:
+            raise ControlSettingError(f"votes: {self} makes no sense; memory 0..1, trials from 1, nothing negative")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,11 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Faded absolute errors of a forecast and of the last value."""
+    """Faded absolute errors of a forecast and of the last value, and the faded value itself."""
 
     error: float
     naive: float
+    level: float
     trials: int
     lost: bool = False
 
@@ -95,9 +99,9 @@ def enter(book: Book, settings: VoteSettings, snapshot: Snapshot, foresight: For
 def _scored(settings: VoteSettings, before: Score | None, prediction: Prediction, value: float) -> Score:
     error, naive = abs(value - prediction.value), abs(value - prediction.last)
     if before is None:
-        return Score(error, naive, 1)
-    past = settings.memory
-    error, naive = past * before.error + (1 - past) * error, past * before.naive + (1 - past) * naive
-    trials = before.trials + 1
-    allowed = naive * (1 if before.lost else 1 + settings.tolerance)
-    return Score(error, naive, trials, lost=trials >= settings.trials and error > allowed + 1e-12)
+        return Score(error, naive, abs(value), 1)
+    past, new = settings.memory, 1 - settings.memory
+    error, naive = past * before.error + new * error, past * before.naive + new * naive
+    level, trials = past * before.level + new * abs(value), before.trials + 1
+    allowed = max(naive * (1 if before.lost else 1 + settings.tolerance), settings.negligible * level)
+    return Score(error, naive, level, trials, lost=trials >= settings.trials and error > allowed + 1e-12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from foretide.control.slowness import SLOWNESS
 from foretide.control.world import World
 from foretide.errors import ControlSettingError
 
@@ -19,18 +20,24 @@ class Symptom:
     Attributes:
         metric: Its name.
         floor: Added to both sides before they are compared, in the metric's unit, so that tiny times weigh little.
+        unless: A metric that says the same better; where that is known of any worker, this one is not looked at.
     """
 
     metric: str
     floor: float = 0.0
+    unless: str | None = None
 
     def __post_init__(self) -> None:
         if self.floor < 0:
             raise ControlSettingError(f"symptom '{self.metric}': a floor of {self.floor:g}; give 0 or more")
 
 
-SYMPTOMS = (Symptom("worker_tuple_execution_time_ms"), Symptom("worker_inbound_queuing_time_ms", 100.0))
-"""Time on a tuple, and time before one is taken up."""
+SYMPTOMS = (
+    Symptom(SLOWNESS, 0.1),
+    Symptom("worker_tuple_execution_time_ms", unless=SLOWNESS),
+    Symptom("worker_inbound_queuing_time_ms", 100.0),
+)
+"""Time on the tuples it was given (time on a tuple, where that is not known), and time before one is taken up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,8 @@ class Ward:
         found: dict[str, Look] = {}
         for symptom in self.symptoms:
             values = self._values(world, symptom.metric, since)
-            if len(values) <= 1:
+            better = None if symptom.unless is None else self._values(world, symptom.unless, {})
+            if len(values) <= 1 or better:
                 continue
             ahead = self._ahead(world, symptom.metric, values)
             usual, usual_ahead = _of_others(values), _of_others({**values, **ahead})
