@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.control.actions import (
@@ -65,11 +65,13 @@ decisions = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(decisions)
 def test_a_decision_survives_json_whatever_is_in_it(decision):
     assert Decision.from_json(decision.to_json()) == decision
 
 
+@settings(max_examples=40)
 @given(decisions)
 def test_every_decision_can_be_explained(decision):
     assert explain(decision)[0].startswith(f"Decision {decision.id} ")

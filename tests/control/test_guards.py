@@ -11,6 +11,7 @@ from control.worlds import SETUP, observed, world
 from foretide.control import guards
 from foretide.control.actions import (
     Quarantine,
+    QuarantineHost,
     Release,
     SetAdmission,
     SetExecutors,
@@ -18,7 +19,8 @@ from foretide.control.actions import (
     SetSplit,
 )
 from foretide.control.decision import Wish
-from foretide.control.guards import ORDERS, ROLLBACK, DailyWindow, GuardSettings, guard
+from foretide.control.guard_settings import DailyWindow, GuardSettings
+from foretide.control.guards import ORDERS, ROLLBACK, guard
 from foretide.control.past import Block, Done, Past, Wanted
 from foretide.control.world import Request
 from foretide.errors import ControlSettingError
@@ -88,6 +90,16 @@ def test_a_change_settles_for_some_batches():
     assert kept(settings, SetReplicas("parse", 8), past, batch=53)[0] == SetReplicas("parse", 8)
 
 
+def test_the_last_workers_stay_whoever_wishes_what():
+    wishes = [wish(QuarantineHost("h0")), wish(Quarantine("2")), wish(Quarantine("3"), ORDERS)]
+    left, marks = guard(SETTINGS, wishes, LONG_AGO, world(10_000.0))
+    assert [each.action for each in left] == [QuarantineHost("h0"), Quarantine("2")]
+    assert [mark.guard for mark in marks] == ["last workers"]
+    pending = (Request(QuarantineHost("h1"), 3, 9_999.0),)
+    assert kept(SETTINGS, QuarantineHost("h0"), requested=pending) == (None, ["last workers"])
+    assert kept(GuardSettings(least_workers=4), Quarantine("0")) == (None, ["last workers"])
+
+
 def test_only_what_nobody_wanted_for_a_while_is_given_back():
     wanted = (Wanted("edge parse", 9_950.0, 3.0), Wanted("edge parse", 9_800.0, 16.0))
     short = GuardSettings(down_window=120)
@@ -152,7 +164,14 @@ def test_what_made_things_worse_is_blocked_and_so_is_going_further():
     "bad",
     [
         *({"least_replicas": 0}, {"most_replicas": 0}, {"cooldown": -1}, {"largest_up": 1}, {"largest_down": 0}),
-        *({"band": 1}, {"quota": 0}, {"settle_batches": -1}, {"down_window": -1}, {"least_rows": 0}),
+        *(
+            {"band": 1},
+            {"quota": 0},
+            {"settle_batches": -1},
+            {"down_window": -1},
+            {"least_rows": 0},
+            {"least_workers": 0},
+        ),
     ],
 )
 def test_settings_out_of_bounds_are_refused_by_name(bad):

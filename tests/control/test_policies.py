@@ -140,6 +140,23 @@ def test_what_arrives_during_an_ordinary_batch_is_no_backlog():
     assert replicas_wished(wishes) == {"parse": 3, "count": 3}
 
 
+def test_a_loop_brings_its_tuples_again():
+    setup = replace(PIPELINE, flows=(*SETUP.flows, ("count", "parse")))
+    fractions = {"read->parse": 1.0, "parse->count": 1.0, "count->parse": 0.5}
+    seen = loaded(1000.0, setup=setup, flow_fraction=fractions)
+    _, wishes = Replicas().wish(Replicas().start(), seen)
+    assert replicas_wished(wishes) == {"parse": 5, "count": 5}  # each tuple comes by twice: 4 at work, 80 % of the time
+    chain = Replicas().wish(Replicas().start(), loaded(2000.0, setup=PIPELINE))[1]
+    assert replicas_wished(chain) == replicas_wished(wishes)
+    waiting = loaded(1000.0, setup=setup, flow_fraction=fractions, lag={"read": 50_000.0})
+    assert replicas_wished(Replicas().wish(Replicas().start(), waiting)[1]) == {"parse": 6, "count": 6}
+
+
+def test_no_load_needs_one_replica():
+    _, wishes = Replicas().wish(Replicas().start(), loaded(0.0))
+    assert replicas_wished(wishes) == {"parse": 1, "count": 1}
+
+
 def test_nothing_is_planned_before_enough_is_known():
     assert Replicas().wish(Replicas().start(), world()) == (Replicas().start(), [])
 

@@ -12,7 +12,7 @@ from foretide.control.actions import Quarantine, SetExecutors, SetReplicas
 from foretide.control.decision import Decision, Wish
 from foretide.control.effects import TrialSettings
 from foretide.control.explain import explain
-from foretide.control.guards import GuardSettings
+from foretide.control.guard_settings import GuardSettings
 from foretide.control.setup import Target
 from foretide.control.step import Control, step
 from foretide.errors import ControlSettingError

@@ -14,6 +14,7 @@ from foretide.control.cost import NEXT_BATCH, RESTART, SECONDS, Cost
 from foretide.control.observed import Observed, Weights, shares
 from foretide.control.quarantine import Quarantine, QuarantineHost, Release, ReleaseHost
 from foretide.errors import ActionError
+from foretide.routing.ring import apportion
 
 __all__ = [
     "ACTIONS",
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 _SLOT = 1.5 / 1024
-"""Shares closer than this are the same: rings have 1024 slots, and each share is rounded to one of them."""
+"""Shares closer than this are the same: rings have 1024 slots, and shares are rounded to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,10 @@ class SetSplit:
 
     def in_force(self, observed: Observed) -> bool:
         """Whether tuples are split like that already."""
-        now = observed.shares(self.edge)
-        wanted = shares(self.weights)
-        return now is not None and len(now) == len(wanted) and _largest(now, wanted) <= _SLOT
+        now = observed.routes.get(self.edge)
+        if now is None or len(now) != len(self.weights):
+            return False
+        return _largest(shares(now), shares(self.weights)) <= _SLOT or _is_ring_of(now, self.weights)
 
     def undo(self, observed: Observed) -> SetSplit | None:
         """The split that is in force now."""
@@ -75,6 +77,14 @@ class SetSplit:
 
 def _largest(one: Weights, other: Weights) -> float:
     return max(abs(a - b) for a, b in zip(one, other, strict=True))
+
+
+def _is_ring_of(counts: Weights, weights: Weights) -> bool:
+    """Whether these are the slots that a ring gives to such weights; it may round a share by several of them."""
+    slots = sum(counts)
+    if not all(float(count).is_integer() for count in counts) or slots < len(weights):
+        return False
+    return tuple(counts) == apportion(weights, int(slots))
 
 
 @dataclass(frozen=True, slots=True)

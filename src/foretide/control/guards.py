@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from foretide.control.actions import (
     Action,
@@ -21,84 +21,13 @@ from foretide.control.actions import (
 )
 from foretide.control.amounts import amount_now, gives_back, with_amount
 from foretide.control.decision import Intervention, Wish
+from foretide.control.guard_settings import GuardSettings
 from foretide.control.observed import shares
 from foretide.control.past import HOUR, Past
 from foretide.control.world import World
-from foretide.errors import ControlSettingError
 
 ORDERS = "orders"
 ROLLBACK = "rollback"
-_DAY = 86_400.0
-
-
-@dataclass(frozen=True, slots=True)
-class DailyWindow:
-    """A part of every day (UTC), in seconds after midnight; may run past midnight."""
-
-    start: float
-    end: float
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.start < _DAY and 0 <= self.end <= _DAY):
-            raise ControlSettingError(f"excluded {self.start:g}..{self.end:g}: give seconds after midnight, 0 to 86400")
-
-    def holds(self, at: float) -> bool:
-        """Whether a time lies within."""
-        second = at % _DAY
-        if self.start <= self.end:
-            return self.start <= second < self.end
-        return second >= self.start or second < self.end
-
-
-@dataclass(frozen=True, slots=True)
-class GuardSettings:
-    """What the loop may do at most, and how often.
-
-    Attributes:
-        least_replicas: Fewest replicas of any edge.
-        most_replicas: Most replicas of any edge; None for the pool.
-        least_rows: Fewest rows a batch that a spout may be limited to.
-        cooldown: Seconds between two changes of the same target.
-        cooldown_down: The same before replicas or executors are given back.
-        down_window: Seconds for which the most that was wanted counts before anything is given back.
-        largest_up: Most that a number may grow in one decision, as a factor.
-        largest_down: Most of a number that may be given back in one decision, as a share.
-        band: Changes smaller than this share are not worth it: of a number given back, or of a split.
-        settle_batches: Batches that a change must have been in force before the next one of the same target.
-        quota: Most actions in an hour.
-        excluded: Parts of the day in which nothing is changed.
-    """
-
-    least_replicas: int = 1
-    most_replicas: int | None = None
-    least_rows: int = 1
-    cooldown: float = 10.0
-    cooldown_down: float = 60.0
-    down_window: float = 300.0
-    largest_up: float = 8.0
-    largest_down: float = 0.5
-    band: float = 0.05
-    settle_batches: int = 1
-    quota: int = 240
-    excluded: tuple[DailyWindow, ...] = field(default=())
-
-    def __post_init__(self) -> None:
-        wrong = {
-            "least_replicas": self.least_replicas < 1,
-            "most_replicas": self.most_replicas is not None and self.most_replicas < max(self.least_replicas, 1),
-            "least_rows": self.least_rows < 1,
-            "cooldown": self.cooldown < 0,
-            "cooldown_down": self.cooldown_down < 0,
-            "down_window": self.down_window < 0,
-            "largest_up": self.largest_up <= 1,
-            "largest_down": not 0 < self.largest_down <= 1,
-            "band": not 0 <= self.band < 1,
-            "settle_batches": self.settle_batches < 0,
-            "quota": self.quota < 1,
-        }
-        bad = [f"{name}={getattr(self, name)}" for name, is_wrong in wrong.items() if is_wrong]
-        if bad:
-            raise ControlSettingError(f"guards: {', '.join(bad)} out of bounds; see GuardSettings for what each means")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +112,28 @@ def _clamped(action: Action, wanted: int, least: int, most: int) -> Ruling | Non
     return None if allowed == wanted else Ruling(with_amount(action, allowed), f"bounds are {least} to {most}")
 
 
+def last_workers(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:
+    """Somebody has to do the work: not even a person takes out the last workers."""
+    going = _taken_out(wish.action, world)
+    if not going:
+        return None
+    now = [done.action for done in past.done if done.at == world.at]
+    for action in (*now, *(request.action for request in world.requested)):
+        going |= _taken_out(action, world)
+    left = len(world.observed.in_service - going)
+    return Ruling(None, f"only {left} workers would be left") if left < settings.least_workers else None
+
+
+def _taken_out(action: Action, world: World) -> frozenset[str]:
+    match action:
+        case Quarantine(worker):
+            return frozenset({worker})
+        case QuarantineHost(host):
+            return world.observed.on_host(host)
+        case _:
+            return frozenset()
+
+
 def hysteresis(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:
     """Give back only what nobody has wanted for a while; a sawtooth then holds its height."""
     now, wanted = amount_now(wish.action, world.observed), wish.action.amount
@@ -248,7 +199,7 @@ def _at_once(wish: Wish) -> bool:
 
 GUARDS: tuple[Guard, ...] = (
     *(blocked, excluded, unobserved, settling, cooldown),
-    *(bounds, hysteresis, largest_step, band, quota),
+    *(bounds, last_workers, hysteresis, largest_step, band, quota),
 )
 """In this order: first those that stop, then those that change, then the count."""
 

@@ -17,7 +17,8 @@ from foretide.control.arbitration import arbitrate
 from foretide.control.decision import ControlMode, Decision, Effect, Wish
 from foretide.control.effects import Trials, TrialSettings, close, follow
 from foretide.control.facts import foreseen, seen
-from foretide.control.guards import ORDERS, GuardSettings, guard
+from foretide.control.guard_settings import GuardSettings
+from foretide.control.guards import ORDERS, guard
 from foretide.control.past import Past
 from foretide.control.policy import Policy
 from foretide.control.votes import Book, VoteSettings, enter

@@ -105,6 +105,11 @@ class Replicas:
         allowed = _busy_shares(world, measured, self.settings.busy)
         coming = {spout: rate * self.settings.period for spout, rate in rates.items()}
         queued = {spout: _backlog(world, spout) for spout in world.setup.spouts}
+        edges = [Edge(flow.source, flow.target, flow.gain) for flow in measured.flows]
+        if _has_loop(measured):  # the paper's equations know no loops; the traffic equations do
+            edges, waiting = [], sum(queued.values())
+            coming = {name: rate * self.settings.period for name, rate in measured.arrival_rates.items()}
+            queued = {name: waiting * visits for name, visits in measured.visits.items()}
         bolts = [
             Bolt(
                 part.name,
@@ -116,7 +121,6 @@ class Replicas:
             )
             for part in world.setup.operators
         ]
-        edges = [Edge(flow.source, flow.target, flow.gain) for flow in measured.flows]
         full = plan_replicas(bolts, edges, coming, self.settings.period)
         if self.settings.backlog_replicas is None or not any(queued.values()):
             return full
@@ -135,6 +139,16 @@ class Replicas:
         now = world.observed.replicas(edge)
         words = f"replicas at work {busy:.0%} of their time" + (f" (now {now} replicas)" if now else "")
         return Wish(self.name, SetReplicas(edge, plan.replicas), reason, Expectation(words, "utilization", busy))
+
+
+def _has_loop(measured: Network) -> bool:
+    """Whether a tuple may come by an operator again."""
+    power = measured.gains > 0
+    for _ in measured.names:
+        if power.diagonal().any():
+            return True
+        power = power @ (measured.gains > 0)
+    return False
 
 
 def _at_most(plan: ReplicaPlan, replicas: int) -> ReplicaPlan:
