@@ -5,6 +5,7 @@ import foretide
 from foretide import errors
 
 SURFACE = [
+    "ActionError",
     "AlarmRuleError",
     "All",
     "Arrow",
@@ -14,9 +15,12 @@ SURFACE = [
     "Bolt",
     "BudgetTooSmallError",
     "Console",
+    "ControlError",
     "ControlFolderError",
+    "ControlSettingError",
     "Curve",
     "Custom",
+    "DecisionFormatError",
     "Direct",
     "Dynamic",
     "EnvironmentNotReadyError",

@@ -1,12 +1,16 @@
 """Predictive control for streaming pipelines on Apache Spark. See README.md; `import foretide as ft`."""
 
 from foretide.errors import (
+    ActionError,
     AlarmRuleError,
     BadSeriesError,
     BatchOverloadError,
     BatchTimeoutError,
     BudgetTooSmallError,
+    ControlError,
     ControlFolderError,
+    ControlSettingError,
+    DecisionFormatError,
     EnvironmentNotReadyError,
     FeedbackGrowthError,
     ForecastError,
@@ -53,6 +57,7 @@ from foretide.topology.source import FileRows, Files, Rate, Replay, Socket, Stre
 from foretide.workloads.curve import Curve
 
 __all__ = [
+    "ActionError",
     "AlarmRuleError",
     "All",
     "Arrow",
@@ -62,9 +67,12 @@ __all__ = [
     "Bolt",
     "BudgetTooSmallError",
     "Console",
+    "ControlError",
     "ControlFolderError",
+    "ControlSettingError",
     "Curve",
     "Custom",
+    "DecisionFormatError",
     "Direct",
     "Dynamic",
     "EnvironmentNotReadyError",

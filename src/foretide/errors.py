@@ -25,6 +25,10 @@ ForetideError
  |   |- BadSeriesError           values that are no load: NaN, infinite, negative
  |   |- NotEnoughHistoryError    nothing was learnt yet
  |   '- ModelFolderError         a saved model that is missing, damaged, or of another kind
+ |- ControlError             a control loop that was set up or spoken to wrongly
+ |   |- ControlSettingError      a setting of a policy or guard out of its bounds; says which and what would do
+ |   |- ActionError              an action that makes no sense, such as a pool of no replicas
+ |   '- DecisionFormatError      a kept decision that cannot be read back
  '- EnvironmentNotReadyError something outside Foretide is missing: Java, an extra package
 """
 
@@ -229,6 +233,22 @@ class NotEnoughHistoryError(ForecastError):
 
 class ModelFolderError(ForecastError):
     """A saved model that is missing, damaged, or of another kind than what is asked of it."""
+
+
+class ControlError(ForetideError):
+    """A control loop that was set up or spoken to wrongly. The query runs on without it."""
+
+
+class ControlSettingError(ControlError):
+    """A setting out of its bounds; the message says which one and what would do."""
+
+
+class ActionError(ControlError):
+    """An action that makes no sense whatever the state of the query."""
+
+
+class DecisionFormatError(ControlError):
+    """A kept decision that cannot be read back: damaged, or written by a later release."""
 
 
 class MonitoringError(ForetideError):

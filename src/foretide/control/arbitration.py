@@ -1,0 +1,44 @@
+"""Who wins when wishes disagree: the order of the policies, said aloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from foretide.control.actions import Action, Quarantine, QuarantineHost, Release, ReleaseHost, Restart
+from foretide.control.decision import Contest, Wish
+from foretide.control.observed import Observed
+
+_ANYTHING = "anything"
+
+
+def arbitrate(wishes: Iterable[Wish], observed: Observed) -> tuple[list[Wish], list[Contest]]:
+    """The wishes that stand, and those that lost. Wishes come in order of rank: an earlier one beats a later one.
+
+    Two wishes disagree if they act on the same target, on a host and one of its workers, or if one is a restart.
+    """
+    standing: list[Wish] = []
+    contests: list[Contest] = []
+    claimed: dict[str, Wish] = {}
+    for wish in wishes:
+        touches, claims = _reach(wish.action, observed)
+        rival = next((claimed[each] for each in touches if each in claimed), None)
+        if rival is None:
+            standing.append(wish)
+            claimed |= dict.fromkeys(claims, wish)
+        elif rival.action != wish.action:
+            contests.append(Contest(rival.policy, wish, rival.action.target))
+    return standing, contests
+
+
+def _reach(action: Action, observed: Observed) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What must not have been claimed by others, and what it claims itself."""
+    match action:
+        case Restart():
+            return (_ANYTHING,), (action.target, _ANYTHING)
+        case QuarantineHost(host) | ReleaseHost(host):
+            return (action.target, f"a worker of {host}", Restart.target), (action.target, _ANYTHING)
+        case Quarantine(worker) | Release(worker):
+            host = observed.executors.get(worker, "")
+            return (action.target, f"host {host}", Restart.target), (action.target, f"a worker of {host}", _ANYTHING)
+        case _:
+            return (action.target, Restart.target), (action.target, _ANYTHING)

@@ -1,0 +1,237 @@
+"""Guards: each may change a wish or stop it, and says so. Small functions in a fixed order; all state is handed in.
+
+What a person ordered and what is rolled back passes most of them. Taking out a bad worker waits for no cooldown: it
+ends harm, and a probe that fails must be cut short.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from foretide.control.actions import (
+    Action,
+    Quarantine,
+    QuarantineHost,
+    SetAdmission,
+    SetExecutors,
+    SetReplicas,
+    SetSplit,
+)
+from foretide.control.amounts import amount_now, gives_back, with_amount
+from foretide.control.decision import Intervention, Wish
+from foretide.control.guard_settings import GuardSettings
+from foretide.control.observed import shares
+from foretide.control.past import HOUR, Past
+from foretide.control.world import World
+
+ORDERS = "orders"
+ROLLBACK = "rollback"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a guard makes of an action: another one, or none, and why."""
+
+    action: Action | None
+    reason: str
+
+
+Guard = Callable[[GuardSettings, Wish, Past, World], Ruling | None]
+"""None means no objection."""
+
+
+def blocked(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:  # noqa: ARG001
+    """Not again what has just made things worse."""
+    if wish.policy in {ORDERS, ROLLBACK}:
+        return None
+    block = next((each for each in past.blocks if each.covers(wish.action)), None)
+    if block is None:
+        return None
+    return Ruling(None, f"it made things worse and is blocked for another {block.until - world.at:.0f} s")
+
+
+def excluded(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:  # noqa: ARG001
+    """Nothing in periods in which nothing is to change."""
+    if wish.policy in {ORDERS, ROLLBACK} or not any(window.holds(world.at) for window in settings.excluded):
+        return None
+    return Ruling(None, "nothing is to be changed at this time of day")
+
+
+def unobserved(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:  # noqa: ARG001
+    """No second change while the first has not been seen to be in force."""
+    pending = next((each for each in world.requested if each.action.target == wish.action.target), None)
+    if pending is None or wish.policy == ORDERS:
+        return None
+    return Ruling(None, f"'{pending.action.describe()}' of decision {pending.decision} has not been observed yet")
+
+
+def settling(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:
+    """Some batches between a change and the next one of the same target."""
+    last = past.last(wish.action.target)
+    if last is None or last.observed_batch is None or world.batch is None or _at_once(wish):
+        return None
+    batches = world.batch - last.observed_batch
+    if not 0 <= batches < settings.settle_batches:
+        return None
+    return Ruling(None, f"the last change has been in force for {batches} batches only, not {settings.settle_batches}")
+
+
+def cooldown(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:
+    """Some time between a change and the next one of the same target."""
+    last = past.last(wish.action.target)
+    if last is None or _at_once(wish):
+        return None
+    wait = settings.cooldown_down if gives_back(wish.action, world.observed) else settings.cooldown
+    since = world.at - last.at
+    return Ruling(None, f"the last change was {since:.0f} s ago; cooldown is {wait:g} s") if 0 <= since < wait else None
+
+
+def bounds(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:  # noqa: ARG001
+    """Within what the pool, the cluster and the settings allow."""
+    match wish.action:
+        case SetReplicas(edge, wanted):
+            part = world.setup.by_edge.get(edge)
+            if part is None:
+                return Ruling(None, f"edge '{edge}' cannot be steered")
+            most = min(part.pool, settings.most_replicas or part.pool)
+            return _clamped(wish.action, wanted, min(settings.least_replicas, most), most)
+        case SetExecutors(wanted):
+            if world.setup.executors is None:
+                return Ruling(None, "the number of executors cannot be changed here")
+            return _clamped(wish.action, wanted, *world.setup.executors)
+        case SetAdmission(_, int(wanted)):
+            return _clamped(wish.action, wanted, settings.least_rows, 1 << 62)
+        case _:
+            return None
+
+
+def _clamped(action: Action, wanted: int, least: int, most: int) -> Ruling | None:
+    allowed = min(max(wanted, least), most)
+    return None if allowed == wanted else Ruling(with_amount(action, allowed), f"bounds are {least} to {most}")
+
+
+def last_workers(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:
+    """Somebody has to do the work: not even a person takes out the last workers."""
+    going = _taken_out(wish.action, world)
+    if not going:
+        return None
+    now = [done.action for done in past.done if done.at == world.at]
+    for action in (*now, *(request.action for request in world.requested)):
+        going |= _taken_out(action, world)
+    left = len(world.observed.in_service - going)
+    return Ruling(None, f"only {left} workers would be left") if left < settings.least_workers else None
+
+
+def _taken_out(action: Action, world: World) -> frozenset[str]:
+    match action:
+        case Quarantine(worker):
+            return frozenset({worker})
+        case QuarantineHost(host):
+            return world.observed.on_host(host)
+        case _:
+            return frozenset()
+
+
+def hysteresis(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:
+    """Give back only what nobody has wanted for a while; a sawtooth then holds its height."""
+    now, wanted = amount_now(wish.action, world.observed), wish.action.amount
+    if now is None or wanted is None or not gives_back(wish.action, world.observed) or _at_once(wish):
+        return None
+    since = world.at - settings.down_window
+    if past.started is None or past.started > since:
+        return Ruling(None, f"the loop has not watched for {settings.down_window:g} s yet")
+    most = past.most_wanted(wish.action.target, since)
+    if most is None or most <= wanted:
+        return None
+    reason = f"{most:g} were wanted within the last {settings.down_window:g} s"
+    return Ruling(None if most >= now else with_amount(wish.action, most), reason)
+
+
+def largest_step(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:  # noqa: ARG001
+    """Not too much at once."""
+    now, wanted = amount_now(wish.action, world.observed), wish.action.amount
+    if now is None or wanted is None or _at_once(wish) or not math.isfinite(now):
+        return None
+    most, least = math.ceil(now * settings.largest_up), math.ceil(now * (1 - settings.largest_down))
+    if wanted > most and math.isfinite(wanted):
+        return Ruling(with_amount(wish.action, most), f"at most {settings.largest_up:g} times as many at once")
+    if wanted < least:
+        reason = f"at most {settings.largest_down:.0%} less at once"
+        return Ruling(with_amount(wish.action, max(least, 1)), reason)
+    return None
+
+
+def band(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:  # noqa: ARG001
+    """Nothing for changes that are hardly any."""
+    if _at_once(wish):
+        return None
+    change = _relative_change(wish.action, world)
+    if change is None or change >= settings.band:
+        return None
+    return Ruling(None, f"a change of {change:.1%} is not worth it; the band is {settings.band:.1%}")
+
+
+def _relative_change(action: Action, world: World) -> float | None:
+    if isinstance(action, SetSplit):
+        now, wanted = world.observed.shares(action.edge), shares(action.weights)
+        if now is None or len(now) != len(wanted):
+            return None
+        return max(abs(a - b) for a, b in zip(now, wanted, strict=True))
+    amount, now_amount = action.amount, amount_now(action, world.observed)
+    if not gives_back(action, world.observed) or amount is None or not now_amount:
+        return None
+    return abs(now_amount - amount) / now_amount
+
+
+def quota(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:
+    """Not more than so many actions an hour."""
+    if wish.policy in {ORDERS, ROLLBACK} or past.within(world.at, HOUR) < settings.quota:
+        return None
+    return Ruling(None, f"{settings.quota} actions were taken within the hour, which is the quota")
+
+
+def _at_once(wish: Wish) -> bool:
+    """Orders, rollbacks, and what ends harm wait for nothing."""
+    return wish.policy in {ORDERS, ROLLBACK} or isinstance(wish.action, Quarantine | QuarantineHost)
+
+
+GUARDS: tuple[Guard, ...] = (
+    *(blocked, excluded, unobserved, settling, cooldown),
+    *(bounds, last_workers, hysteresis, largest_step, band, quota),
+)
+"""In this order: first those that stop, then those that change, then the count."""
+
+
+def guard(
+    settings: GuardSettings, wishes: Sequence[Wish], past: Past, world: World
+) -> tuple[list[Wish], list[Intervention]]:
+    """What is left of the wishes, and what was done to them. Each one accepted counts for the quota of the next."""
+    kept: list[Wish] = []
+    interventions: list[Intervention] = []
+    for wish in wishes:
+        left, marks = _one(settings, wish, past, world)
+        interventions += marks
+        if left is not None:
+            kept.append(left)
+            past = past.doing([left], 0, world.at)
+    return kept, interventions
+
+
+def _one(settings: GuardSettings, wish: Wish, past: Past, world: World) -> tuple[Wish | None, list[Intervention]]:
+    marks: list[Intervention] = []
+    for each in GUARDS:
+        ruling = each(settings, wish, past, world)
+        if ruling is None or ruling.action == wish.action:
+            continue
+        after = None if ruling.action is None or ruling.action.in_force(world.observed) else ruling.action
+        marks.append(Intervention(_name(each), wish.policy, wish.action, after, ruling.reason))
+        if after is None:
+            return None, marks
+        wish = replace(wish, action=after)
+    return wish, marks
+
+
+def _name(each: Guard) -> str:
+    return str(getattr(each, "__name__", "guard")).replace("_", " ")

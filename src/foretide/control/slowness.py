@@ -1,0 +1,32 @@
+"""How slow each worker is at what it was given, whatever that was.
+
+Time for a tuple says little of a worker by itself: one that happened to get the tasks of a heavy bolt looks slow beside
+one that got those of a light one. Slowness holds the time that a worker's tasks took against the time that the same
+tuples take on average over all workers, operator by operator: 1 is usual, 3 is three times as long.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from foretide.metrics.batch import TaskRun
+
+SLOWNESS = "worker_slowness"
+"""The name under which it is looked for in a snapshot, by worker."""
+
+
+def slowness(runs: Iterable[TaskRun]) -> dict[str, float]:
+    """The slowness of every worker whose tasks had tuples to work on."""
+    useful = [run for run in runs if run.rows_in and not run.failed]
+    time: defaultdict[str | None, float] = defaultdict(float)
+    rows: defaultdict[str | None, int] = defaultdict(int)
+    for run in useful:
+        time[run.operator] += run.service_ms
+        rows[run.operator] += run.rows_in
+    took: defaultdict[str, float] = defaultdict(float)
+    usual: defaultdict[str, float] = defaultdict(float)
+    for run in useful:
+        took[run.worker] += run.service_ms
+        usual[run.worker] += run.rows_in * time[run.operator] / rows[run.operator]
+    return {worker: took[worker] / usual[worker] for worker in took if usual[worker] > 0}

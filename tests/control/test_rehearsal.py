@@ -1,0 +1,307 @@
+"""The loop against a query in numbers: steps, noise, ramps, a sawtooth, slow workers. No oscillation, no overshoot."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foretide.control.actions import Quarantine, Release, SetAdmission, SetExecutors, SetReplicas
+from foretide.control.decision import Decision
+from foretide.control.foresight import Ahead, Foresight, Outlook
+from foretide.control.guard_settings import GuardSettings
+from foretide.control.policies.admission import Admission, AdmissionSettings
+from foretide.control.policies.bypass import Bypass, BypassSettings
+from foretide.control.policies.processors import Processors
+from foretide.control.policies.reactive import Reactive
+from foretide.control.policies.replicas import Replicas
+from foretide.control.policies.static import Static
+from foretide.control.rehearsal import last_value, moving_average, perfect, rehearse
+from foretide.control.rehearsal_plant import Plant
+from foretide.control.rehearsal_rig import Hog, Load, Rig
+from foretide.control.setup import Target
+from foretide.control.step import Control
+from foretide.errors import ControlSettingError
+from foretide.queueing.microbatch import batch_model
+from foretide.queueing.model import BatchCosts
+from foretide.queueing.network import Flow, Network, Operator
+
+COSTS = BatchCosts(16, fixed_cost=0.2, task_cost=0.001, trigger=1.0)
+POOLS = {"read": 4, "parse": 16, "count": 16}
+
+
+def rig(parse: int = 4, count: int = 4, **options):
+    operators = (Operator("read", 1e6), Operator("parse", 500.0), Operator("count", 1000.0))
+    network = Network(operators, (Flow("read", "parse"), Flow("parse", "count")), {"read": 1.0})
+    return Rig(network, POOLS, {"parse": parse, "count": count}, **{"costs": COSTS, **options})
+
+
+def of_kind(report, kind):
+    return [
+        (decision.at, wish.action)
+        for decision in report.decisions
+        for wish in decision.chosen
+        if isinstance(wish.action, kind)
+    ]
+
+
+# ---- the stand itself
+
+
+def test_batches_settle_down_to_what_the_model_says():
+    costs = BatchCosts(16, fixed_cost=0.2, task_cost=0.001)
+    stand = rig(6, 4, costs=costs)
+    report = rehearse(Control(), stand, Load([900.0] * 200))
+    steady = batch_model(stand.network, costs, {"read": 4, "parse": 6, "count": 4}, POOLS).steady(900.0)
+    last = report.batches[-5]
+    assert last.committed - last.started == pytest.approx(steady.length, rel=0.02)
+    assert last.rows == pytest.approx(steady.rows, rel=0.02)
+    assert report.latency(0.5, start=100) == pytest.approx(steady.mean_latency, rel=0.03)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.floats(0, 3000), min_size=5, max_size=60), st.integers(1, 16), st.integers(1, 16))
+def test_no_row_is_lost_or_doubled_whatever_the_load(rates, parse, count):
+    load = Load(rates)
+    plant = Plant(rig(parse, count), load)
+    runs = []
+    while (run := plant.run()) is not None:
+        runs.append(run)
+    assert math.fsum(run.rows for run in runs) == pytest.approx(plant.taken)
+    assert plant.taken <= load.rows + 1e-6
+    for one, two in itertools.pairwise(runs):
+        assert two.started >= one.committed
+        assert two.started >= one.started + COSTS.trigger - 1e-9
+        assert 0 <= two.latencies[0] <= two.latencies[1] + 1e-9
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=20), st.floats(0, 1))
+def test_a_load_knows_when_each_row_is_due(rates, part):
+    load = Load(rates, 2.0)
+    row = load.rows * part
+    assert load.due(load.when(row)) == pytest.approx(row, abs=1e-6)
+    assert load.due(load.seconds + 5) == load.rows
+
+
+def test_a_limit_on_admission_leaves_rows_waiting():
+    plant = Plant(rig(), Load([1000.0] * 30))
+    plant.perform(SetAdmission("read", 500))
+    run = [plant.run() for _ in range(5)][-1]
+    assert run.rows == 500
+    assert run.left > 0
+
+
+def test_executors_come_after_a_while():
+    plant = Plant(rig(executor_delay=5.0), Load([100.0] * 30))
+    plant.run()
+    plant.perform(SetExecutors(6))
+    assert len(plant.observed().executors) == 4
+    while plant.now < 10:
+        plant.run()
+    assert len(plant.observed().executors) == 6
+    plant.perform(SetExecutors(2))
+    while plant.now < 20:
+        plant.run()
+    assert set(plant.observed().executors) == {"0", "1"}
+
+
+@pytest.mark.parametrize("bad", [{"executors": 0}, {"pools": {"read": 1}}, {"network": Network((Operator("a", 1.0),))}])
+def test_a_stand_that_makes_no_sense_is_refused(bad):
+    good = {"network": rig().network, "pools": POOLS}
+    with pytest.raises(ControlSettingError):
+        Rig(**{**good, **bad})
+    with pytest.raises(ControlSettingError):
+        Load([])
+    with pytest.raises(ControlSettingError):
+        Load([-1.0])
+
+
+# ---- one decision for a step of the load
+
+
+def replicas_needed(rate: float) -> dict[str, int]:
+    """By hand: 80 % of the time, less the spout's, shared out by the square roots of the work."""
+    left = 0.8 - rate * 1e-6 / 4
+    parse, count = rate / 500, rate / 1000
+    roots = math.sqrt(parse) + math.sqrt(count)
+    return {"parse": math.ceil(math.sqrt(parse) * roots / left), "count": math.ceil(math.sqrt(count) * roots / left)}
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(300, 800), st.integers(1200, 2000), st.floats(60, 92))
+def test_a_step_of_the_load_is_solved_in_one_decision_without_overshooting(low, high, moment):
+    load = Load([low if i * 0.1 < moment else high for i in range(2000)], 0.1)
+    start = replicas_needed(low)
+    report = rehearse(Control((Replicas(),)), rig(start["parse"], start["count"]), load)
+    after = [decision for decision in report.decisions if decision.at > moment]
+    assert len(after) == 1
+    assert after[0].at < moment + 10
+    for action in after[0].actions:
+        needed = replicas_needed(high)[action.edge]
+        assert needed <= action.replicas <= needed + 1
+
+
+def test_thresholds_need_more_decisions_for_the_same_step():
+    load = Load([300.0] * 300 + [2400.0] * 300)
+    start = replicas_needed(300.0)
+    predictive = rehearse(Control((Replicas(),)), rig(start["parse"], start["count"]), load)
+    reactive = rehearse(Control((Reactive(),)), rig(start["parse"], start["count"]), load)
+    assert len([d for d in predictive.decisions if d.at > 300]) == 1
+    assert len([d for d in reactive.decisions if d.at > 300]) > 1
+    assert predictive.latency(0.99, start=300) < reactive.latency(0.99, start=300)
+
+
+# ---- no oscillation
+
+CURVES = {
+    "noise": (np.random.default_rng(1).poisson(800, 3600).astype(float), 6),
+    "wild noise": (np.random.default_rng(2).gamma(4.0, 200.0, 3600), 30),
+    "steps": (np.repeat([500.0, 1500.0, 500.0, 1500.0, 800.0, 300.0], 600), 30),
+    "ramp": (np.linspace(200.0, 2000.0, 3600), 30),
+    "sawtooth": (np.tile(np.linspace(400.0, 1600.0, 120), 30), 30),
+}
+
+
+@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("policy", [Replicas(), Reactive()], ids=["replicas", "reactive"])
+def test_an_hour_of_trouble_takes_few_actions(curve, policy):
+    rates, most = CURVES[curve]
+    report = rehearse(Control((policy,)), rig(8, 8), Load(rates.tolist()), period=3.0)
+    assert report.actions <= most
+    assert report.processed >= 0.99 * report.received
+
+
+def test_steady_load_ends_in_peace():
+    everything = (Bypass(), Processors(), Replicas(), Admission())
+    report = rehearse(Control(everything), rig(8, 8, range=(1, 8)), Load([800.0] * 2000), target=Target(3.0, 0.5))
+    assert [
+        decision.at for decision in report.decisions if decision.at > 1200 if "admission" not in decision.winners
+    ] == []
+
+
+def test_an_hour_of_swings_never_turns_back_within_a_minute():
+    rates = 1000 + 800 * np.sin(np.arange(5400) / 1200 * 2 * np.pi)
+    report = rehearse(Control((Replicas(),)), rig(8, 8), Load(rates.tolist()), predictor=last_value, period=3.0)
+    for edge in ("parse", "count"):
+        changes = [(at, action.replicas) for at, action in of_kind(report, SetReplicas) if action.edge == edge]
+        for (before, first), (middle, second), (after, third) in zip(changes, changes[1:], changes[2:], strict=False):
+            turned_up = second < first and third > second
+            turned_down = second > first and third < second
+            assert after - middle >= (60 if turned_down else 0)
+            assert not (turned_up and after - before < 60)
+
+
+# ---- slow workers
+
+
+def test_a_slow_worker_goes_within_a_control_period_and_hurts_no_more():
+    stand = rig(8, 8, hogs=(Hog("1", 6.0, 100.0, 390.0),))
+    load = Load([1000.0] * 600)
+    report = rehearse(Control((Bypass(),)), stand, load, period=5.0)
+    (out, action), (back, _) = of_kind(report, Quarantine)[0], of_kind(report, Release)[0]
+    assert action == Quarantine("1")
+    assert 100 < out < 110
+    assert len(report.decisions) == 2  # it was well again when it was let in
+    assert back > 390
+    calm = rehearse(Control((Static(),)), rig(8, 8), load)
+    static = rehearse(Control((Static(),)), stand, load)
+    assert report.latency(0.99, 112, 390) <= 1.5 * calm.latency(0.99, 112, 390)
+    assert static.latency(0.99, 112, 390) >= 4 * report.latency(0.99, 112, 390)
+    assert report.processed >= 0.999 * calm.processed
+
+
+def test_a_worker_that_stays_slow_is_probed_ever_more_rarely():
+    stand = rig(8, 8, hogs=(Hog("1", 6.0, 100.0, 900.0),))
+    report = rehearse(Control((Bypass(BypassSettings(first_wait=60.0)),)), stand, Load([1000.0] * 1500), period=5.0)
+    out = [at for at, _ in of_kind(report, Quarantine)]
+    back = [at for at, _ in of_kind(report, Release)]
+    waits = [round(in_again - gone) for gone, in_again in zip(out, back, strict=True)]
+    assert waits[0] < 80
+    assert all(later > 1.7 * earlier for earlier, later in itertools.pairwise(waits))
+    assert all(gone - in_again < 10 for gone, in_again in zip(out[1:], back, strict=False))  # a batch, and it is out
+    assert back[-1] > 900
+
+
+def test_a_forecast_acts_before_the_threshold_does():
+    metric = "worker_tuple_execution_time_ms"
+    stand, load = rig(8, 8, hogs=(Hog("1", 6.0, 100.0, 250.0),)), Load([1000.0] * 240)
+
+    def foresee(world):
+        """What a model would say to which the disturbance has announced itself."""
+        usual = 1.0
+        looks = {
+            (metric, worker): Outlook("net", (Ahead(15.0, 6 * usual if worker == "1" and world.at > 86 else usual),))
+            for worker in world.observed.executors
+        }
+        return Foresight(looks)
+
+    predictive = rehearse(Control((Bypass(),)), stand, load, period=5.0, foresee=foresee)
+    threshold = rehearse(Control((Bypass(),)), stand, load, period=5.0)
+    assert of_kind(predictive, Quarantine)[0][0] < 100 < of_kind(threshold, Quarantine)[0][0]
+    calm = rehearse(Control((Static(),)), rig(8, 8), load)
+    assert predictive.latency(1.0) <= 1.5 * calm.latency(1.0)
+
+
+def test_advice_touches_nothing():
+    stand = rig(8, 8, hogs=(Hog("1", 6.0, 100.0, 400.0),))
+    load = Load([1000.0] * 600)
+    advised = rehearse(Control((Bypass(), Replicas()), mode="advise"), stand, load)
+    static = rehearse(Control((Static(),)), stand, load)
+    assert advised.actions > 0
+    assert advised.batches == static.batches
+
+
+# ---- the others
+
+
+def test_processors_buy_executors_until_the_target_is_met():
+    few = rig(4, 4, executors=1, range=(1, 8), cores_per_executor=2)
+    report = rehearse(Control((Processors(),)), few, Load([1200.0] * 900), target=Target(2.0, 0.4))
+    assert of_kind(report, SetExecutors)
+    assert report.batches[-1].executors > 1
+    assert np.mean([sum(run.latencies) / 2 for run in report.batches[-60:]]) <= 2.0
+
+
+def test_the_latency_tuner_keeps_batches_short_under_overload():
+    overloaded, load = rig(2, 2), Load([900.0] * 900)
+    tuned = Control((Admission(AdmissionSettings(tuner="latency", period=20.0)),), GuardSettings(cooldown=0))
+    report = rehearse(tuned, overloaded, load, target=Target(latency=2.0))
+    static = rehearse(Control(), overloaded, load)
+    longest = max(run.committed - run.started for run in report.batches[-50:])
+    assert longest < 0.5 * max(run.committed - run.started for run in static.batches[-50:])
+
+
+def test_predictors_are_told_the_past_and_nothing_else():
+    load, told = Load([100.0 * (1 + i // 30) for i in range(300)]), []
+
+    def spy(history, horizon):
+        told.append(list(history))
+        return history[-1]
+
+    report = rehearse(Control((Replicas(),)), rig(), load, predictor=spy)
+    assert all(history == [100.0 * (1 + i) for i in range(len(history))] for history in told)
+    assert report.input_error == pytest.approx(np.mean([1 / (k + 2) for k in range(9)]))
+    sure = rehearse(Control((Replicas(),)), rig(), load, predictor=perfect(load))
+    assert sure.input_error == pytest.approx(0.0)
+    assert moving_average([1.0, 2.0, 3.0], 1, size=2) == 2.5
+
+
+def test_a_report_has_what_the_papers_tables_have():
+    load = Load([500.0] * 300)
+    report = rehearse(Control(), rig(4, 4), load, predictor=last_value)
+    assert report.replica_seconds == pytest.approx(8 * 300, rel=0.02)
+    assert report.executor_seconds == pytest.approx(4 * 300, rel=0.02)
+    assert report.throughput_degradation < 0.1
+    assert report.replica_error(lambda rate: 8) == 0
+    assert report.replica_error(lambda rate: 4) == 1
+    assert report.mean_latency == pytest.approx(report.latency(0.5), rel=0.2)
+
+
+def test_every_decision_of_a_rehearsal_survives_json():
+    stand = rig(4, 4, hogs=(Hog("1", 6.0, 60.0, 120.0),))
+    control = Control((Bypass(), Replicas()))
+    report = rehearse(control, stand, Load([500.0] * 120 + [1500.0] * 120))
+    assert len(report.decisions) >= 2
+    assert all(Decision.from_json(decision.to_json()) == decision for decision in report.decisions)
