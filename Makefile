@@ -10,7 +10,7 @@ run: $(VENV)/.run
 	@$(BIN)/foretide run url-count
 
 test: $(VENV)/.dev
-	@$(BIN)/python -m pytest
+	@sh scripts/test.sh $(BIN)/python
 
 test-fast: $(VENV)/.dev
 	@$(BIN)/python -m pytest -m "not spark"
