@@ -178,9 +178,9 @@ def test_what_is_no_measurement_is_refused_and_leaves_the_model_as_it_was(featur
 
 @pytest.mark.parametrize("value", [0.0, 7.0, 1e300])
 def test_a_constant_stays(value):
-    model = fresh(first_training=30)
+    model = fresh(first_training=50)
     frame = MachineFrame({"load": 1.0}, {"w": dict.fromkeys(TARGETS, value)})
-    model.learn([frame] * 30)
+    model.learn([frame] * 60)
     assert model.trainings == 0  # there is nothing to learn
     for forecast in model.forecast(3)["w"].values():
         assert forecast.mean.tolist() == [value] * 3
@@ -207,8 +207,8 @@ def test_a_worker_that_never_changes_beside_one_that_does_stays(trained):
 
 
 def test_frames_without_targets_never_train():
-    model = fresh(first_training=20)
-    model.learn([MachineFrame({"load": float(at)}, {"w": {"odd": 1.0}}) for at in range(30)])
+    model = fresh(first_training=50)
+    model.learn([MachineFrame({"load": float(at)}, {"w": {"odd": float(at)}}) for at in range(60)])
     assert model.trainings == 0
     assert model.forecast(1) == {}
 

@@ -22,6 +22,7 @@ from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.forecaster import Floats
 
 Net = TypeVar("Net", bound=eqx.Module)
+_SMOOTHING = 0.97
 _ADAM = optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())
 
 
@@ -149,16 +150,17 @@ def _trained(
     they exhaust no patience, because a net may have to get worse than the last value before it gets better.
     """
     values, fixed = eqx.partition(net, eqx.is_inexact_array)
-    memory = _ADAM.init(values)
+    memory, smooth = _ADAM.init(values), values
     before = (float(_score(values, fixed, data, score)), 0, values)
     best = (math.inf, 0, values)
     for epoch, keys in enumerate(jax.random.split(key, (budget.epochs, budget.steps)), start=1):
         rate = budget.rate * (0.55 + 0.45 * math.cos(math.pi * epoch / budget.epochs))
         for each in keys:
-            values, memory = _step(values, fixed, memory, data, each, jnp.array([rate, budget.decay]), loss)
-        found = float(_score(values, fixed, data, score))
+            pace = jnp.array([rate, budget.decay])
+            values, smooth, memory = _step(values, smooth, fixed, memory, data, each, pace, loss)
+        found = float(_score(smooth, fixed, data, score))
         if found < best[0]:
-            best = (found, epoch, values)
+            best = (found, epoch, smooth)
         elif epoch - best[1] >= budget.patience:
             break
     lowest, at, values = min(before, best, key=lambda one: one[0])
@@ -184,13 +186,19 @@ def with_weights(net: Net, weights: Sequence[Floats]) -> Net:
 
 @eqx.filter_jit
 def _step(
-    values: Any, fixed: Any, memory: Any, data: Any, key: Array, rate_and_decay: Array, loss: Loss
-) -> tuple[Any, Any]:
-    """One gradient step of Adam with weight decay. The budget stays outside, so that another one compiles nothing."""
-    rate, decay = rate_and_decay
+    values: Any, smooth: Any, fixed: Any, memory: Any, data: Any, key: Array, pace: Array, loss: Loss
+) -> tuple[Any, Any, Any]:
+    """One gradient step of Adam with weight decay, and the running mean of the weights.
+
+    Single steps are noisy where bursts make gradients large; their mean is what is validated and kept. The pace is
+    handed in, so that another budget compiles nothing.
+    """
+    rate, decay = pace
     slope = jax.grad(lambda each: loss(eqx.combine(each, fixed), data, key))(values)
     update, memory = _ADAM.update(slope, memory, values)
-    return jax.tree.map(lambda value, by: value - rate * (by + decay * value), values, update), memory
+    values = jax.tree.map(lambda value, by: value - rate * (by + decay * value), values, update)
+    smooth = jax.tree.map(lambda mean, value: _SMOOTHING * mean + (1 - _SMOOTHING) * value, smooth, values)
+    return values, smooth, memory
 
 
 @eqx.filter_jit

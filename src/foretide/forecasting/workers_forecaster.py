@@ -25,7 +25,7 @@ try:
 except ImportError as missing:
     raise EnvironmentNotReadyError("nets need JAX, Equinox and Optax: pip install 'foretide[forecast]'") from missing
 
-_LEAST_TO_TRAIN = 20
+_LEAST_TO_TRAIN = 40
 
 
 class WorkerForecaster:

@@ -21,7 +21,7 @@ _CHUNK = 48
 _BATCH = 8
 _FIRST_STEP = 0.5
 _NOTHING = 1e-10
-_BLOCKS = 8
+_PERIOD = 40
 
 
 class Lesson(NamedTuple):
@@ -50,9 +50,9 @@ class Shape(NamedTuple):
 def lesson(seen: Seen, horizon: int, validation: float) -> Lesson:
     """Line every step up with the steps after it, and hold a share of them back.
 
-    The end of each eighth of the history is held back, not the end of the whole: bursts of interference come and go,
-    and the last minutes alone may well have none, or nothing else. Errors weigh by what the last value as a forecast
-    gets wrong, so that no target or step drowns the others; half of the weight goes to the first step.
+    Some steps out of every 40 are held back, not the end of the history: bursts of interference come and go, and the
+    last minutes alone may well have none, or nothing else. Errors weigh by what the last value as a forecast gets
+    wrong, so that no target or step drowns the others; half of the weight goes to the first step.
     """
     own, present = np.asarray(seen.own), np.asarray(seen.present)
     steps = len(own)
@@ -60,7 +60,7 @@ def lesson(seen: Seen, horizon: int, validation: float) -> Lesson:
     then = np.minimum(at, steps - 1)
     ahead = own[then].swapaxes(1, 2)
     known = (present[then] & (at < steps)[..., None]).swapaxes(1, 2) & present[:, :, None]
-    held = (at * _BLOCKS / steps % 1 >= 1 - validation)[:, None, :]
+    held = (at % _PERIOD >= round(_PERIOD * (1 - validation)))[:, None, :]
     naive = np.where(known[..., None], ahead - own[:, :, None, :], 0.0) ** 2
     arrays = (jnp.asarray(each) for each in (ahead, known & ~held, known & held, _weight(naive, known)))
     return Lesson(Seen(*(jnp.asarray(each) for each in seen)), *arrays)
