@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FILE = Path(__file__).parent / "data" / "workers.parquet"
-WORKERS, STEP = 3, 3.0
+WORKERS, STEP = 3, 5.0
 _BUSY = "while True: pass"
 _WRITER = """
 import os, tempfile
@@ -56,7 +56,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         store = record(Path(folder), options.minutes * 60, options.seed)
-        frame = joined(store, Path(folder))
+        frame = recording(store, Path(folder))
     options.output.parent.mkdir(parents=True, exist_ok=True)
     frame.to_parquet(options.output, index=False, compression="zstd")
     print(f"{len(frame):,} rows, {frame.worker.nunique()} workers, {len(frame.columns)} columns in {options.output}")
@@ -129,22 +129,34 @@ def interference(chance: random.Random) -> Iterator[Any]:
             process.wait()
 
 
-def joined(store: Path, folder: Path) -> pd.DataFrame:
-    """Workers and their machine side by side, a row a step."""
+def recording(store: Path, folder: Path) -> pd.DataFrame:
+    """A row for each worker and one for the machine in each step, as `benchmarks.forecasting_nets` reads it."""
     frames = {}
     with MetricStore.open(store, create=False) as opened:
         for level in (Level.WORKER, Level.MACHINE):
             export_steps(opened, "recording", folder / f"{level}.parquet", level=level, step=STEP)
             frames[level] = pd.read_parquet(folder / f"{level}.parquet")
-    workers = frames[Level.WORKER].rename(columns={"subject": "worker"})
-    machines = frames[Level.MACHINE].rename(columns={"subject": "machine"})
-    hosts = machines[~machines.machine.str.contains("/")].dropna(axis=1, how="all")
-    whole = workers.dropna(axis=1, how="all").merge(hosts, on="at", how="inner")
-    whole["machine"] = "machine-1"
-    whole = whole.sort_values(["at", "worker"], ignore_index=True)
-    numbers = whole.columns.difference(["at", "worker", "machine"])
-    whole[numbers] = whole.groupby("worker")[list(numbers)].ffill().astype("float32")  # a figure holds until the next
-    return whole.dropna(ignore_index=True)
+    machines = frames[Level.MACHINE]
+    hosts = machines[~machines.subject.str.contains("/")].drop(columns="subject").dropna(axis=1, how="all")
+    workers = frames[Level.WORKER].rename(columns={"subject": "worker"}).dropna(axis=1, how="all")
+    return told_apart(workers, hosts)
+
+
+def told_apart(workers: pd.DataFrame, hosts: pd.DataFrame) -> pd.DataFrame:
+    """Targets under their names; a figure holds until the next is measured."""
+    figures = workers.columns.difference(["at", "worker"])
+    workers = workers.sort_values("at", ignore_index=True)
+    workers[figures] = workers.groupby("worker")[list(figures)].ffill()
+    workers = workers.dropna(ignore_index=True)
+    workers["cpu"] = workers.worker_cpu_user_percent + workers.worker_cpu_system_percent
+    workers["sending_time"] = workers.worker_outbound_batch_sending_time_ms
+    workers["queuing_time"] = workers.worker_inbound_queuing_time_ms
+    hosts = hosts[hosts["at"].isin(workers["at"])].drop_duplicates("at")
+    whole = pd.concat([workers, hosts], ignore_index=True).sort_values(["at", "worker"], ignore_index=True)
+    whole.insert(1, "machine", "machine-1")
+    numbers = whole.columns.difference(["at", "machine", "worker"])
+    whole[numbers] = whole[numbers].astype("float32")
+    return whole
 
 
 if __name__ == "__main__":
