@@ -28,7 +28,7 @@ def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - figur
     spark = ft.session("local[2]", "foretide-bench", {"spark.driver.memory": "6g"})
     spark.sparkContext.setLogLevel("OFF")
     try:
-        rounds, batches, rows = (2, 4, 500_000) if quick else (6, 8, 2_000_000)
+        rounds, batches, rows = (2, 4, 500_000) if quick else (4, 6, 1_000_000)
         return {
             "throughput with and without monitoring": throughput(spark, rounds, batches, rows),
             "snapshot of 64 workers, 64 machines and 32 operators": snapshots(),
