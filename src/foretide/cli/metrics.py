@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ from foretide.store.records import AlarmRecord
 
 _FOLLOW = 1.0
 _RECENT_ALARMS = 5
+_ACROSS = 4
 _SHOWN: dict[Level, tuple[str, ...]] = {
     Level.QUERY: (
         "batch", "input_rows_per_second", "batch_duration_ms", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms",
@@ -152,35 +154,57 @@ def _page(store: MetricStore, name: str, level: Level | None) -> Group:
         return Group(Text(f"{name}: nothing was measured yet"))
     newest = max(sample.at for sample in samples)
     head = Text(f"{name}, measured {max(0.0, time.time() - newest):.0f} s ago", style="bold")
-    tables = [_level_table(each, samples, whole=level is not None) for each in ([level] if level else Level)]
+    levels = [level] if level else list(Level)
+    tables = [table for each in levels for table in _level_tables(each, samples, whole=level is not None)]
     alarms = [Text(f"alarm: {_said(alarm)}", style="red") for alarm in store.alarms(name)[-_RECENT_ALARMS:]]
-    return Group(head, *(table for table in tables if table is not None), *alarms)
+    return Group(head, *tables, *alarms)
 
 
 def _said(alarm: AlarmRecord) -> str:
     return f"{time.strftime('%H:%M:%S', time.localtime(alarm.at))} {alarm.rule}: {alarm.message}"
 
 
-def _level_table(level: Level, samples: list[Sample], *, whole: bool) -> Table | None:
-    """One level: its subjects down, its main metrics across; all metrics of a level stand one below the other."""
+def _level_tables(level: Level, samples: list[Sample], *, whole: bool) -> list[Table]:
+    """One level: its main metrics down, its subjects across, as many at a time as fit a terminal."""
     mine = [s for s in samples if (metric := CATALOGUE.get(s.metric)) is not None and metric.level is level]
     if whole:
-        return _long_table(level, mine)
+        return [_long_table(level, mine)]
     shown = [name for name in _SHOWN[level] if any(sample.metric == name for sample in mine)]
-    if not shown:
-        return None
-    table = Table(
-        level.value, *(f"{name}\n[dim]{CATALOGUE[name].unit}[/]" for name in shown), box=None, padding=(0, 2, 0, 0)
-    )
+    subjects = list(dict.fromkeys(sample.subject for sample in mine if sample.metric in shown))
     values = {(sample.subject, sample.metric): sample.value for sample in mine}
-    for subject in dict.fromkeys(sample.subject for sample in mine if sample.metric in shown):
-        table.add_row(subject, *(_number(values.get((subject, name))) for name in shown))
+    return [_wide_table(level, shown, each, values) for each in batched(subjects, _ACROSS)]
+
+
+def _wide_table(level: Level, shown: list[str], subjects: Sequence[str], values: dict[tuple[str, str], float]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column(level.value, no_wrap=True)
+    for subject in subjects:
+        table.add_column(subject, justify="right")
+    table.add_column("", style="dim")
+    for name in shown:
+        table.add_row(name, *(_number(values.get((subject, name))) for subject in subjects), CATALOGUE[name].unit)
     return table
 
 
+def batched(items: Sequence[str], size: int) -> list[Sequence[str]]:
+    """Parts of at most so many.
+
+    >>> batched(["a", "b", "c"], 2)
+    [['a', 'b'], ['c']]
+    """
+    return [items[begin : begin + size] for begin in range(0, len(items), size)]
+
+
 def _long_table(level: Level, samples: list[Sample]) -> Table:
-    table = Table(level.value, "metric", "value", "unit", "meaning", box=None, padding=(0, 2, 0, 0))
-    for sample in sorted(samples, key=lambda sample: (sample.subject, list(CATALOGUE).index(sample.metric))):
+    """Every metric of a level, with its meaning."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in (level.value, "metric"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("value", justify="right")
+    table.add_column("unit")
+    table.add_column("meaning", style="dim")
+    order = {name: place for place, name in enumerate(CATALOGUE)}
+    for sample in sorted(samples, key=lambda sample: (sample.subject, order[sample.metric])):
         metric = CATALOGUE[sample.metric]
         table.add_row(sample.subject, metric.name, _number(sample.value), metric.unit, metric.meaning)
     return table
@@ -188,7 +212,7 @@ def _long_table(level: Level, samples: list[Sample]) -> Table:
 
 def _number(value: float | None) -> str:
     if value is None:
-        return "not known"
+        return "-"
     if value == int(value) and abs(value) < 1e9:  # noqa: PLR2004
         return f"{int(value):,}"
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"  # noqa: PLR2004
