@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -99,20 +99,13 @@ class Executions:
     def _tasks(self, seen: _Seen) -> list[TaskRun]:
         """Every task of the batch's stages with its operator: those that succeeded in order, then those that failed."""
         assert seen.graph is not None  # noqa: S101 - asked for only when there is one
-        stages = seen.graph.stages(self._last_stage(seen.graph, seen.jobs))
+        numbers = (self._rest.get(f"jobs/{max(seen.jobs)}") or {}).get("stageIds") or []
+        graph = seen.graph.with_stages(numbers)
+        stages = graph.stages(_last_stage(graph, numbers))
         listed = [(stage, self._runs_of(stage.id)) for stage in stages]
         done = attribute([(stage, runs) for stage, (runs, _) in listed], self._shape)
         failed, sizes = [failed for _, (_, failed) in listed], [len(runs) for _, (runs, _) in listed]
         return [*done, *failed_attempts(done, failed, sizes)]
-
-    def _last_stage(self, graph: PlanGraph, jobs: list[int]) -> StageId | None:
-        """The stage that wrote to the sink: the last one of the last job."""
-        stages = (self._rest.get(f"jobs/{max(jobs)}") or {}).get("stageIds")
-        if not stages:
-            return None
-        last = max(stages)
-        attempts = [each.read_by[1] for each in graph.exchanges.values() if each.read_by and each.read_by[0] == last]
-        return last, max(attempts, default=0)
 
     def _runs_of(self, stage: StageId) -> tuple[list[TaskRun], dict[int, TaskRun]]:
         """The tasks of a stage that succeeded, in order, and attempts that failed, by the number of the task."""
@@ -130,3 +123,12 @@ class Executions:
             for number in (self._rest.get(f"jobs/{job}") or {}).get("stageIds", [])
             for stage in self._rest.get(f"stages/{number}") or []
         )
+
+
+def _last_stage(graph: PlanGraph, numbers: Sequence[int]) -> StageId | None:
+    """The stage that wrote to the sink: the last one of the last job."""
+    if not numbers:
+        return None
+    last = max(numbers)
+    attempts = [each.read_by[1] for each in graph.exchanges.values() if each.read_by and each.read_by[0] == last]
+    return last, max(attempts, default=0)

@@ -61,7 +61,10 @@ class Stage:
 class PlanGraph:
     """Nodes and links of one execution, as Spark's REST interface gives them."""
 
-    def __init__(self, nodes: Sequence[Json], edges: Sequence[Json]) -> None:
+    def __init__(self, nodes: Sequence[Json], edges: Sequence[Json], stages: Sequence[int] = ()) -> None:
+        """Take in what Spark answered; `stages` are the numbers of all stages of its last job, where they are known."""
+        self._given = (nodes, edges)
+        self._stages = tuple(sorted(stages))
         self._nodes = {node["nodeId"]: node for node in nodes}
         self._below: dict[int, list[int]] = {number: [] for number in self._nodes}
         self._readers: dict[int, int] = {}
@@ -71,13 +74,32 @@ class PlanGraph:
             self._readers[link["fromId"]] = self._readers.get(link["fromId"], 0) + 1
             self._above.add(link["fromId"])
 
+    def with_stages(self, stages: Sequence[int]) -> PlanGraph:
+        """The same graph, knowing the numbers of all stages."""
+        return PlanGraph(*self._given, stages)
+
     @cached_property
     def exchanges(self) -> dict[int, Exchange]:
         """Every exchange by its node."""
         named = self._named
-        return {
+        told = {
             number: replace(each, written_by=each.written_by or _reader(self._parts_below(number, named)))
             for number, each in named.items()
+        }
+        return told | self._by_elimination(told)
+
+    def _by_elimination(self, told: Mapping[int, Exchange]) -> dict[int, Exchange]:
+        """Exchanges whose writer Spark does not name, given the stages that are left, the lowest node first.
+
+        Where one task writes and one task reads, Spark names neither stage. Stages are numbered from the sources on.
+        """
+        known = {each.written_by[0] for each in told.values() if each.written_by is not None}
+        left = [stage for stage in self._stages[:-1] if stage not in known]
+        open_ones = sorted((number for number, each in told.items() if each.written_by is None), reverse=True)
+        if len(left) != len(open_ones):
+            return {}
+        return {
+            number: replace(told[number], written_by=(stage, 0)) for number, stage in zip(open_ones, left, strict=True)
         }
 
     @cached_property
