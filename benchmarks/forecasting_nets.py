@@ -2,9 +2,8 @@
 
     python -m benchmarks forecasting_nets [--quick]
 
-Worker performance is compared on `benchmarks/data/workers.parquet` when that recording is there, else on made-up
-workers (rows say 'synthetic'). The recording has a row for each worker, and one for the machine, in each step of 5
-seconds:
+Worker performance is compared on made-up workers ('synthetic') and on the recording `benchmarks/data/workers.parquet`.
+The recording has a row for each worker, and one for the machine, in each step of 5 seconds:
 
 | column | type | meaning |
 |---|---|---|
@@ -49,11 +48,11 @@ Frames = list[MachineFrame | None]
 
 def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - no pictures here
     """All figures of the nets."""
-    recording = RECORDING if RECORDING.exists() else None
+    recordings = [None, *([RECORDING] if RECORDING.exists() else [])]
     return {
         "key frequencies a window ahead, changing Zipf stream": keys(quick=quick),
         "speed of the two-tier net, 8 workers": speed(quick=quick),
-        **compare(recording, quick=quick),
+        **{title: rows for recording in recordings for title, rows in compare(recording, quick=quick).items()},
     }
 
 
@@ -141,10 +140,10 @@ def compare(recording: Path | None, *, quick: bool) -> dict[str, Any]:
             scores.setdefault(name, []).append(rmse([each[1] for each in runs]))
             far += [{"data": origin, "net": name, "seed": seed} | further(machines, runs)] if name == "two-tier" else []
     return {
-        "worker performance, RMSE one step ahead": [
+        f"worker performance, RMSE one step ahead, {origin}": [
             score_row(origin, name, each, scores) for name, each in scores.items()
         ],
-        "two-tier net, RMSE several steps ahead (of the last value's)": far,
+        f"two-tier net, RMSE several steps ahead (of the last value's), {origin}": far,
     }
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import AlarmRuleError
-from foretide.metrics.rules import DEFAULT_RULES, Rule, Watch, active, judge
+from foretide.metrics.rules import DEFAULT_RULES, Rule, Watch, judge
 from foretide.metrics.snapshot import Snapshot
 
 FULL = Rule("full", "capacity", above=0.9, meaning="A replica is full.")
@@ -161,7 +161,7 @@ def test_an_alarm_says_since_when_and_what_it_saw():
     watch, [alarm], _ = judge(watch, capacity(0.98, 112), (lasting,))
     assert (alarm.since, alarm.at, alarm.value, alarm.rule) == (100, 112, 0.98, lasting)
     watch, _, _ = judge(watch, capacity(0.99, 120), (lasting,))
-    assert list(active(watch)) == [alarm]
+    assert list(watch.raised.values()) == [alarm]
 
 
 def test_subjects_are_judged_each_for_itself():
@@ -329,5 +329,5 @@ def test_new_and_over_alternate_for_every_subject_whatever_the_clock_does(steps,
         assert not raised_now & up
         assert over_now <= up
         up = (up | raised_now) - over_now
-        assert up == {alarm.subject for alarm in active(watch)}
+        assert up == {alarm.subject for alarm in watch.raised.values()}
         assert up <= {name for name, value in values.items() if value > 0.9}

@@ -24,6 +24,10 @@ RANDOM = ReplayPlan(Replay(RequestLines(2), Curve.constant(40, 8).with_poisson_a
 ARRIVALS = Arrivals({"steady": STEADY, "random": RANDOM})
 
 
+def latency_of(batch):
+    return ARRIVALS.latency(batch, ARRIVALS.figures(batch))
+
+
 def taken(spout, first, last):
     offset = {"spout": spout, "origin_ms": int(ORIGIN * 1000)}
     return SourceRange({**offset, "row": first}, {**offset, "row": last}, {}, last - first)
@@ -54,7 +58,7 @@ def spans(plan, most=200):
 @given(spans(STEADY))
 def test_one_replay_is_exact(span):
     every = latencies(STEADY, *span)
-    found = ARRIVALS.latency(report(taken("steady", *span)))
+    found = latency_of(report(taken("steady", *span)))
     assert found.pop("latency_mean_ms") == pytest.approx(sum(every) / len(every))
     assert found == {name: pytest.approx(by_sorting(every, share)) for name, share in QUANTILES.items()}
 
@@ -63,14 +67,14 @@ def test_one_replay_is_exact(span):
 @given(spans(STEADY), spans(RANDOM))
 def test_two_replays_are_mixed_as_one_sorted_batch(steady, random):
     every = [*latencies(STEADY, *steady), *latencies(RANDOM, *random)]
-    found = ARRIVALS.latency(report(taken("steady", *steady), taken("random", *random)))
+    found = latency_of(report(taken("steady", *steady), taken("random", *random)))
     assert found.pop("latency_mean_ms") == pytest.approx(sum(every) / len(every))
     assert found == {name: pytest.approx(by_sorting(every, share)) for name, share in QUANTILES.items()}
 
 
 def test_large_batches_are_sampled_and_come_close():
     every = [*latencies(STEADY, 0, 700), *latencies(RANDOM, 0, 10)]
-    found = ARRIVALS.latency(report(taken("steady", 0, 700), taken("random", 0, 10)))
+    found = latency_of(report(taken("steady", 0, 700), taken("random", 0, 10)))
     assert found.pop("latency_mean_ms") == pytest.approx(sum(every) / len(every), rel=0.01)
     assert found == {name: pytest.approx(by_sorting(every, share), abs=0.05) for name, share in QUANTILES.items()}
 
@@ -78,7 +82,7 @@ def test_large_batches_are_sampled_and_come_close():
 @settings(deadline=None, max_examples=50)
 @given(spans(STEADY), spans(RANDOM))
 def test_latency_never_falls_from_one_quantile_to_the_next(steady, random):
-    found = ARRIVALS.latency(report(taken("steady", *steady), taken("random", *random)))
+    found = latency_of(report(taken("steady", *steady), taken("random", *random)))
     p50, p95, p99 = (found[name] for name in QUANTILES)
     assert 0 <= p50 <= p95 <= p99
 
@@ -123,7 +127,7 @@ OBSERVED = EventTimes(400, FINISHED - 2, {0.01: FINISHED - 8, 0.05: FINISHED - 5
 def test_observed_event_times_tell_latency_from_the_oldest_tuples():
     batch = report(rows=400, event_times={"ticks": OBSERVED})
     assert ARRIVALS.figures(batch) == {"ticks": SpoutFigures(None, None, 2.0, 400)}
-    assert ARRIVALS.latency(batch) == {
+    assert latency_of(batch) == {
         "latency_mean_ms": 2.0,
         "latency_p50_ms": 1.5,
         "latency_p95_ms": 5.0,
@@ -133,18 +137,18 @@ def test_observed_event_times_tell_latency_from_the_oldest_tuples():
 
 def test_two_observed_spouts_have_a_mean_of_all_tuples_but_no_quantiles():
     other = EventTimes(100, FINISHED - 12, dict(OBSERVED.at))
-    found = ARRIVALS.latency(report(rows=500, event_times={"ticks": OBSERVED, "tocks": other}))
+    found = latency_of(report(rows=500, event_times={"ticks": OBSERVED, "tocks": other}))
     assert found == {"latency_mean_ms": pytest.approx(4.0)}  # (400 * 2 + 100 * 12) / 500
 
 
 def test_a_replay_beside_an_observed_spout_has_a_mean_of_all_tuples_but_no_quantiles():
-    found = ARRIVALS.latency(report(taken("steady", 0, 100), rows=500, event_times={"ticks": OBSERVED}))
+    found = latency_of(report(taken("steady", 0, 100), rows=500, event_times={"ticks": OBSERVED}))
     assert found == {"latency_mean_ms": pytest.approx((100 * (9 - 1.01) + 400 * 2) / 500)}
 
 
 def test_a_replay_knows_better_than_its_own_observed_event_times():
-    alone = ARRIVALS.latency(report(taken("steady", 0, 100)))
-    assert ARRIVALS.latency(report(taken("steady", 0, 100), event_times={"steady": OBSERVED})) == alone
+    alone = latency_of(report(taken("steady", 0, 100)))
+    assert latency_of(report(taken("steady", 0, 100), event_times={"steady": OBSERVED})) == alone
 
 
 # ---- what is not known
@@ -162,18 +166,18 @@ def test_a_replay_knows_better_than_its_own_observed_event_times():
 )
 def test_an_empty_batch_and_a_spout_without_a_clock_tell_nothing(batch):
     assert ARRIVALS.figures(batch) == {}
-    assert ARRIVALS.latency(batch) == {}
+    assert latency_of(batch) == {}
 
 
 def test_latency_of_only_some_of_the_tuples_is_not_latency_of_the_batch():
     batch = report(taken("steady", 0, 50), SourceRange({}, {"logOffset": 1}, {}, 50))
     assert set(ARRIVALS.figures(batch)) == {"steady"}
-    assert ARRIVALS.latency(batch) == {}
+    assert latency_of(batch) == {}
 
 
 def test_an_idle_spout_beside_a_busy_one_does_not_count():
-    alone = ARRIVALS.latency(report(taken("steady", 0, 50)))
-    assert ARRIVALS.latency(report(taken("steady", 0, 50), taken("random", 7, 7))) == alone != {}
+    alone = latency_of(report(taken("steady", 0, 50)))
+    assert latency_of(report(taken("steady", 0, 50), taken("random", 7, 7))) == alone != {}
 
 
 def test_only_replays_that_wait_for_their_rows_have_a_clock():

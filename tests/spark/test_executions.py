@@ -104,11 +104,11 @@ def test_a_stage_of_one_task_before_and_behind_is_told_by_elimination():
         exchange(4, "SinglePartition, REPARTITION_BY_NUM", "30", "30", by="7.0"),
         node(6, "Project [(SPARK_PARTITION_ID() * 0) AS _ft_merge#25]"),
     ]
-    graph = PlanGraph(nodes, links((2, 0), (4, 2), (6, 4)))
-    assert [stage.id for stage in graph.stages((9, 0))] == [(7, 0), (9, 0)]
-    knowing = graph.with_stages([7, 8, 9])
+    edges = links((2, 0), (4, 2), (6, 4))
+    assert [stage.id for stage in PlanGraph(nodes, edges).stages((9, 0))] == [(7, 0), (9, 0)]
+    knowing = PlanGraph(nodes, edges, [7, 8, 9])
     assert {stage.id: stage.feeds for stage in knowing.stages((9, 0))} == {(8, 0): None, (7, 0): "merge", (9, 0): None}
-    assert len(graph.with_stages([6, 7, 8, 9]).stages((9, 0))) == 2  # one stage too many: nobody can tell
+    assert len(PlanGraph(nodes, edges, [6, 7, 8, 9]).stages((9, 0))) == 2  # one stage too many: nobody can tell
 
 
 def test_what_a_join_reads_is_read_by_the_same_tasks():

@@ -222,8 +222,3 @@ def _has_grown(rule: Rule, history: History) -> bool:
     third = max(1, len(values) // 3)
     early, late = sum(values[:third]) / third, sum(values[-third:]) / third
     return late > early * (1 + rule.growing) and late > 0 and min(values[-third:]) > 0
-
-
-def active(watch: Watch) -> Iterator[Raised]:
-    """The alarms that hold."""
-    yield from watch.raised.values()

@@ -61,9 +61,9 @@ class Arrivals:
             found.setdefault(spout, SpoutFigures(None, None, report.finished - times.mean, times.tuples))
         return found
 
-    def latency(self, report: BatchReport) -> dict[str, float]:
+    def latency(self, report: BatchReport, spouts: Mapping[str, SpoutFigures]) -> dict[str, float]:
         """Latency of all tuples of a batch in seconds: mean and quantiles. Empty when some spout cannot tell."""
-        figures = [each for each in self.figures(report).values() if each.mean_latency is not None]
+        figures = [each for each in spouts.values() if each.mean_latency is not None]
         if not figures or sum(each.tuples for each in figures) < report.input_rows:
             return {}
         tuples = sum(each.tuples for each in figures)

@@ -96,13 +96,9 @@ class Monitor:
         """A clock that jumped back makes an interval of no length; the batch's own duration stands in for it."""
         since = report.finished - self._before if self._before is not None else 0.0
         self._before = report.finished
-        return Around(
-            since if since > 0 else report.duration,
-            self._name,
-            self._arrivals.figures(report),
-            self._arrivals.latency(report),
-            self._sole_sources,
-        )
+        spouts = self._arrivals.figures(report)
+        latency = self._arrivals.latency(report, spouts)
+        return Around(since if since > 0 else report.duration, self._name, spouts, latency, self._sole_sources)
 
     def _keep_alarms(self, alarms: list[AlarmRecord]) -> None:
         if self._writer is not None and alarms:

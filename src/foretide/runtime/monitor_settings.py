@@ -9,6 +9,7 @@ from foretide.errors import MonitoringError
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.rules import DEFAULT_RULES, Rule
 from foretide.metrics.smoothing import Fading, Smoother
+from foretide.spark.timing import EVERY
 
 SMOOTHED = ("arrival_rate", "service_time_ms", "service_scv", "arrival_scv", "selectivity", "flow_fraction")
 """What planning reads: smoothed, so that one odd batch moves nothing."""
@@ -38,7 +39,7 @@ class MonitorSettings:
 
     store: str | None = None
     retention: float = 7 * 24 * 3600.0
-    time_every: int = 10
+    time_every: int = EVERY
     tasks_every: float = 0.0
     workers_every: float = 5.0
     machines_every: float = 15.0

@@ -31,7 +31,7 @@ class Flows:
 class _Seen:
     """What the executions of one batch have shown so far. Spark runs a batch as one execution inside another."""
 
-    graph: PlanGraph | None = None
+    worked: Mapping[str, Any] | None = None
     jobs: list[int] = field(default_factory=list)
     complete: bool = False
 
@@ -53,10 +53,12 @@ class Executions:
         if not seen.complete:
             return None
         self._seen = {number: later for number, later in self._seen.items() if number > batch}
-        if seen.graph is None:  # the batch ran, but Spark counted nothing of it
+        if seen.worked is None:  # the batch ran, but Spark counted nothing of it
             return Flows(None)
-        tasks = tuple(self._tasks(seen)) if per_task else None
-        edges = {each.edge: each for each in seen.graph.edges if each.edge is not None}
+        numbers = self._stages_of(max(seen.jobs)) if per_task else []
+        graph = PlanGraph(seen.worked["nodes"], seen.worked["edges"], numbers)
+        tasks = tuple(self._tasks(graph, numbers)) if per_task else None
+        edges = {each.edge: each for each in graph.edges if each.edge is not None}
         if tasks is None:
             flows = {name: each.flow for name, each in edges.items()}
         else:
@@ -81,7 +83,7 @@ class Executions:
         jobs = execution.get("successJobIds") or []
         seen.jobs += jobs
         if jobs:
-            seen.graph = PlanGraph(execution["nodes"], execution["edges"])
+            seen.worked = execution
         seen.complete |= execution["id"] == execution["rootExecutionId"]
 
     def _first(self) -> int:
@@ -96,11 +98,11 @@ class Executions:
 
     # ---- tasks
 
-    def _tasks(self, seen: _Seen) -> list[TaskRun]:
+    def _stages_of(self, job: int) -> list[int]:
+        return (self._rest.get(f"jobs/{job}") or {}).get("stageIds") or []
+
+    def _tasks(self, graph: PlanGraph, numbers: Sequence[int]) -> list[TaskRun]:
         """Every task of the batch's stages with its operator: those that succeeded in order, then those that failed."""
-        assert seen.graph is not None  # noqa: S101 - asked for only when there is one
-        numbers = (self._rest.get(f"jobs/{max(seen.jobs)}") or {}).get("stageIds") or []
-        graph = seen.graph.with_stages(numbers)
         stages = graph.stages(_last_stage(graph, numbers))
         listed = [(stage, self._runs_of(stage.id)) for stage in stages]
         done = attribute([(stage, runs) for stage, (runs, _) in listed], self._shape)
@@ -120,7 +122,7 @@ class Executions:
         return any(
             stage["attemptId"] > 0 or stage["numFailedTasks"] or stage["numKilledTasks"]
             for job in seen.jobs
-            for number in (self._rest.get(f"jobs/{job}") or {}).get("stageIds", [])
+            for number in self._stages_of(job)
             for stage in self._rest.get(f"stages/{number}") or []
         )
 

@@ -63,7 +63,6 @@ class PlanGraph:
 
     def __init__(self, nodes: Sequence[Json], edges: Sequence[Json], stages: Sequence[int] = ()) -> None:
         """Take in what Spark answered; `stages` are the numbers of all stages of its last job, where they are known."""
-        self._given = (nodes, edges)
         self._stages = tuple(sorted(stages))
         self._nodes = {node["nodeId"]: node for node in nodes}
         self._below: dict[int, list[int]] = {number: [] for number in self._nodes}
@@ -73,10 +72,6 @@ class PlanGraph:
             self._below.setdefault(link["toId"], []).append(link["fromId"])
             self._readers[link["fromId"]] = self._readers.get(link["fromId"], 0) + 1
             self._above.add(link["fromId"])
-
-    def with_stages(self, stages: Sequence[int]) -> PlanGraph:
-        """The same graph, knowing the numbers of all stages."""
-        return PlanGraph(*self._given, stages)
 
     @cached_property
     def exchanges(self) -> dict[int, Exchange]:
