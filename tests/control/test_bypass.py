@@ -11,10 +11,10 @@ from foretide.control.observed import Observed
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.paper_rule import PaperRule, PaperRuleSettings
 from foretide.control.policies.symptoms import Symptom
-from foretide.control.slowness import SLOWNESS, slowness
 from foretide.control.step import Control, step
 from foretide.errors import ControlSettingError
 from foretide.metrics.batch import TaskRun
+from foretide.metrics.slowness import SLOWNESS, slowness
 
 TIME = "worker_tuple_execution_time_ms"
 BYPASS = Bypass(BypassSettings(first_wait=60.0))

@@ -277,10 +277,7 @@ EACH = {
     "overload-ahead": [
         seen(0, {("sustainable_rows_per_second", "app"): 9.0}, {("input_rows_per_second", "app"): 10.0})
     ],
-    "slow-worker": [
-        seen(at, {("worker_tuple_execution_time_ms", "1"): 5.0, ("worker_tuple_execution_time_ms", "2"): 2.0})
-        for at in (0, 15)
-    ],
+    "slow-worker": [seen(at, {("worker_slowness", "1"): 5.0, ("worker_slowness", "2"): 2.0}) for at in (0, 15)],
     "tuples-failed": [seen(0, {("failed", "parse"): 1.0})],
     "skewed-edge": [seen(at, {("skew", "count"): 3.5}) for at in (0, 60)],
     "tasks-retried": [seen(0, {("retried_tasks", "app"): 1.0})],

@@ -6,15 +6,15 @@ from foretide.metrics.snapshot import Snapshot
 from foretide.metrics.suspect import likely_source
 
 SLOW = {
-    ("worker_tuple_execution_time_ms", "1"): 8.4,
-    ("worker_tuple_execution_time_ms", "2"): 2.0,
-    ("worker_tuple_execution_time_ms", "3"): 2.0,
+    ("worker_slowness", "1"): 8.4,
+    ("worker_slowness", "2"): 2.0,
+    ("worker_slowness", "3"): 2.0,
 }
 SKEWED = {("skew", "count"): 3.1, ("skew", "parse"): 1.0}
 FULL = {("capacity", "count"): 0.5, ("capacity", "parse"): 0.93}
 MORE = {("arrival_rate", "lines"): 500.0, ("lag", "lines"): 90.0, ("input_rows_per_second", "app"): 400.0}
 
-SLOW_SAID = "worker 1, which takes 4.2 times as long for a tuple as the others"
+SLOW_SAID = "worker 1, which takes 4.2 times as long for the same work as the others"
 SKEWED_SAID = "edge 'count', whose fullest replica gets 3.1 times the mean"
 FULL_SAID = "operator 'parse', whose busiest replica is busy 93% of the time"
 MORE_SAID = "spout 'lines', where 500 tuples fall due a second while 400 are taken"
@@ -44,9 +44,9 @@ def test_the_plainest_explanation_comes_first():
     "harmless",
     [
         {},
-        {("worker_tuple_execution_time_ms", "driver"): 1e9},
-        {("worker_tuple_execution_time_ms", "1"): 3.0, ("worker_tuple_execution_time_ms", "2"): 2.0},
-        {("worker_tuple_execution_time_ms", "1"): 3.0, ("worker_tuple_execution_time_ms", "2"): 0.0},
+        {("worker_slowness", "driver"): 1e9},
+        {("worker_slowness", "1"): 3.0, ("worker_slowness", "2"): 2.0},
+        {("worker_slowness", "1"): 3.0, ("worker_slowness", "2"): 0.0},
         {("skew", "count"): 2.0},
         {("capacity", "count"): 0.8},
         {**MORE, ("lag", "lines"): 0.0},

@@ -72,7 +72,10 @@ def test_every_worker_has_figures_of_its_own():
     runs = [RUN, replace(RUN, worker="2", rows_in=500), replace(RUN, worker="2", rows_in=0)]
     assert of("1", *runs)["worker_inbound_tuples_per_second"] == 10  # 50 / 5
     assert of("2", *runs)["worker_inbound_tuples_per_second"] == 100  # 500 / 5
-    assert of("1", *runs) == of("1", RUN)
+    assert of("1", *runs) | {"worker_slowness": 1.0} == of("1", RUN)
+    # 550 tuples took 100 ms: 50 of them should take 9.09 ms, and took 50; 500 should take 90.9, and took 50
+    assert of("1", *runs)["worker_slowness"] == pytest.approx(5.5)
+    assert of("2", *runs)["worker_slowness"] == pytest.approx(0.55)
     assert of("3", *runs) == {}
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from foretide.control.actions import Action, Quarantine, Release, SetReplicas, SetSplit
 from foretide.control.decision import Fact, Wish
-from foretide.control.slowness import SLOWNESS
 from foretide.control.world import World
+from foretide.metrics.slowness import SLOWNESS
 from foretide.metrics.snapshot import Key, Known
 
 _QUERY = ("batch", "input_rows_per_second", "processed_rows_per_second", "batch_duration_ms", "latency_mean_ms",

@@ -37,6 +37,7 @@ SPARK_TASKS: tuple[Metric, ...] = (
     _worker("tasks_per_second", "tasks/s", "Tasks that finished."),
     _worker("failed_tasks_per_second", "tasks/s", "Tasks that failed."),
     _worker("active_tasks", "count", "Tasks that are running."),
+    _worker("slowness", "ratio", "Time its tasks took over what the same tuples take on average, bolt by bolt."),
 )
 """What Spark itself counts for every task, summed over an executor."""
 

@@ -14,7 +14,7 @@ _FRESH = 120.0
 
 
 def likely_source(snapshot: Snapshot) -> str | None:
-    """A sentence part such as "worker 1, which takes 4.2 times as long for a tuple as the others"; None: no idea."""
+    """A sentence part such as "edge 'count', whose fullest replica gets 3.1 times the mean"; None: no idea."""
     explanations: tuple[Callable[[Snapshot], Iterator[str]], ...] = (
         _slow_worker,
         _skewed_edge,
@@ -29,11 +29,12 @@ def _fresh(snapshot: Snapshot, metric: str) -> dict[str, float]:
 
 
 def _slow_worker(snapshot: Snapshot) -> Iterator[str]:
-    times = _fresh(snapshot, "worker_tuple_execution_time_ms")
+    times = _fresh(snapshot, "worker_slowness")
     for worker, time in sorted(times.items(), key=lambda item: -item[1])[:1]:
         others = [other for name, other in times.items() if name != worker]
         if others and median(others) > 0 and time > _SLOW * median(others):
-            yield f"worker {worker}, which takes {time / median(others):.1f} times as long for a tuple as the others"
+            times_slower = time / median(others)
+            yield f"worker {worker}, which takes {times_slower:.1f} times as long for the same work as the others"
 
 
 def _skewed_edge(snapshot: Snapshot) -> Iterator[str]:

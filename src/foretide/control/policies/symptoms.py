@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from foretide.control.slowness import SLOWNESS
 from foretide.control.world import World
 from foretide.errors import ControlSettingError
+from foretide.metrics.slowness import SLOWNESS
 
 _ALIKE = 1.2
 """A worker that has left its forecast is blamed only if it has left its peers by so much: load hits all alike."""

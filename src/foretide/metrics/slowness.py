@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from foretide.metrics.batch import TaskRun
 
 SLOWNESS = "worker_slowness"
-"""The name under which it is looked for in a snapshot, by worker."""
+"""Its name in the catalogue."""
 
 
 def slowness(runs: Iterable[TaskRun]) -> dict[str, float]:
