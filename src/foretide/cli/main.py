@@ -7,7 +7,21 @@ import sys
 import typer
 from rich.console import Console
 
-from foretide.cli import admission, apps, evaluate, forecast, metrics, plan, route, run, simulate, topology, train
+from foretide.cli import (
+    admission,
+    apps,
+    evaluate,
+    forecast,
+    metrics,
+    operate,
+    plan,
+    route,
+    run,
+    simulate,
+    target,
+    topology,
+    train,
+)
 from foretide.errors import ForetideError
 
 
@@ -27,6 +41,11 @@ app = _Friendly(
 )
 app.command("run")(run.run)
 app.command("apps")(apps.apps)
+app.command("list")(operate.list_pipelines)
+app.command("status")(operate.status)
+app.command("stop")(operate.stop)
+app.command("drain")(operate.drain)
+app.command("restart")(operate.restart)
 app.command("metrics")(metrics.metrics)
 app.command("plan")(plan.plan)
 app.command("simulate")(simulate.simulate)
@@ -36,3 +55,4 @@ app.command("evaluate")(evaluate.evaluate)
 app.add_typer(topology.app, name="topology")
 app.add_typer(route.app, name="route")
 app.add_typer(admission.app, name="admission")
+app.add_typer(target.app, name="target")

@@ -93,7 +93,7 @@ def _warm_up(spark: Any, app: App) -> None:
     with tempfile.TemporaryDirectory(prefix="foretide-warm-up-") as folder:
         pipeline = submit(spark, topology, Parquet(f"{folder}/output"), f"{folder}/checkpoint")
         end = time.monotonic() + _GRACE
-        while pipeline.query.isActive and not is_over(pipeline, replay_of(topology)) and time.monotonic() < end:
+        while pipeline.running and not is_over(pipeline, replay_of(topology)) and time.monotonic() < end:
             time.sleep(0.1)
         pipeline.stop()
         pipeline.raise_failure()
@@ -106,7 +106,7 @@ def _watch(pipeline: Pipeline, app: App, plan: ReplayPlan, view: RunView, ratio:
     begun, split_at, latest = time.time(), None if ratio is None else plan.source.curve.duration / 2, _GRACE
     latest += begun + plan.source.curve.duration
     with view:
-        while pipeline.query.isActive and not is_over(pipeline, plan) and time.time() < latest:
+        while pipeline.running and not is_over(pipeline, plan) and time.time() < latest:
             elapsed = samples[-1].due if samples else 0.0
             if split_at is not None and ratio is not None and elapsed >= split_at:
                 version = pipeline.split(app.edge, ratio).version

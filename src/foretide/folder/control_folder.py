@@ -2,7 +2,12 @@
 
 routes.json     the route table that every batch reads
 admission.json  rows a batch, for each spout whose limit was set while it runs
+target.json     what a person wants to be held
+drained.json    hosts and workers that a person took out
+restart.json    the supervised restart that a person asked for last
+stop.json       whether a person asked the pipeline to stop
 status.json     what the last batches showed to be in force: written by the pipeline, read by people
+control.json    how the control loop is: written by it, read by people
 """
 
 from __future__ import annotations
@@ -20,6 +25,13 @@ if TYPE_CHECKING:
 ROUTES = "routes.json"
 ADMISSION = "admission.json"
 STATUS = "status.json"
+TARGET = "target.json"
+DRAINED = "drained.json"
+RESTART = "restart.json"
+STOP = "stop.json"
+CONTROL = "control.json"
+
+_NONE: frozenset[str] = frozenset()
 
 
 class ControlFolder:
@@ -79,6 +91,62 @@ class ControlFolder:
             if rows is not None:
                 limits[spout] = rows
             self._publication.write(ADMISSION, json.dumps(limits))
+
+    # ---- what people ask for
+
+    def target(self) -> dict[str, Any]:
+        """What a person wants to be held: fields of a target; empty when nobody has said anything."""
+        return _object(self._publication.read(TARGET))
+
+    def set_target(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """Change what is to be held, from the next control cycle on; fields that are not named stay."""
+        with self._publication.lock():
+            target = {**self.target(), **changes}
+            self._publication.write(TARGET, json.dumps(target))
+            return target
+
+    def drained(self) -> frozenset[str]:
+        """Hosts and workers that a person took out."""
+        places = _object(self._publication.read(DRAINED)).get("places")
+        return frozenset(place for place in places if isinstance(place, str)) if isinstance(places, list) else _NONE
+
+    def drain(self, place: str, *, back: bool = False) -> frozenset[str]:
+        """Take a host or worker out, or let it back in, from the next control cycle on."""
+        with self._publication.lock():
+            places = self.drained() - {place} if back else self.drained() | {place}
+            self._publication.write(DRAINED, json.dumps({"places": sorted(places)}))
+            return places
+
+    def want_restart(self, changes: dict[str, Any]) -> None:
+        """Ask for a supervised restart with these changes."""
+        self._publication.write(RESTART, json.dumps(changes))
+
+    def wanted_restart(self) -> dict[str, Any]:
+        """The restart that was asked for last; empty when none was."""
+        return _object(self._publication.read(RESTART))
+
+    def want_stop(self) -> None:
+        """Ask the pipeline to stop after its batch."""
+        self._publication.write(STOP, json.dumps({"stop": True}))
+
+    def stop_wanted(self) -> bool:
+        """Whether somebody asked it to stop."""
+        return bool(_object(self._publication.read(STOP)).get("stop"))
+
+    def clear_stop(self) -> None:
+        """Forget that somebody asked: the pipeline starts."""
+        if self.stop_wanted():
+            self._publication.write(STOP, json.dumps({"stop": False}))
+
+    # ---- what the pipeline says
+
+    def control(self) -> dict[str, Any]:
+        """What the control loop last said of itself; empty when there is none."""
+        return _object(self._publication.read(CONTROL))
+
+    def report_control(self, status: dict[str, Any]) -> None:
+        """Say how the control loop is, for other terminals to read."""
+        self._publication.write(CONTROL, json.dumps(status))
 
     def status(self) -> dict[str, Any]:
         """What the pipeline last said of itself; empty when it has said nothing."""

@@ -85,11 +85,12 @@ class EventTimes:
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """What Spark's stateful operators hold, and the rows they refused as too late in this batch."""
+    """What Spark's stateful operators hold, the rows they refused as too late in this batch, and their partitions."""
 
     rows: int
     bytes: int
     late_rows: int
+    partitions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

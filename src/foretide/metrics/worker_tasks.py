@@ -6,19 +6,16 @@ from collections.abc import Iterable, Sequence
 
 from foretide.metrics.batch import TaskRun
 from foretide.metrics.metric import Sample
-from foretide.metrics.slowness import SLOWNESS, slowness
 
 
 def worker_samples(runs: Iterable[TaskRun], seconds: float, at: float) -> list[Sample]:
     """Samples for every worker that ran tasks in the last `seconds`, as of `at`."""
-    every = tuple(runs)
     by_worker: dict[str, list[TaskRun]] = {}
-    for run in every:
+    for run in runs:
         by_worker.setdefault(run.worker, []).append(run)
     if seconds <= 0:
         return []
-    slow = [Sample(SLOWNESS, worker, at, value) for worker, value in slowness(every).items()]
-    return slow + [
+    return [
         Sample(metric, worker, at, value)
         for worker, mine in by_worker.items()
         for metric, value in _figures(mine, seconds).items()

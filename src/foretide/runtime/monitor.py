@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foretide.folder.publication import local_path
+from foretide.metrics.slowness import slowness_samples
 from foretide.metrics.stream import Around, stream_samples
 from foretide.runtime.alarm_desk import AlarmDesk
 from foretide.runtime.arrivals import Arrivals
@@ -24,7 +25,7 @@ from foretide.store.writer import StoreWriter, WriterSettings
 from foretide.topology.first_edges import sole_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from foretide.metrics.audit import Alarm
     from foretide.metrics.batch import BatchReport
@@ -47,8 +48,9 @@ class Monitor:
         self._sole_sources = sole_sources(topology)
         self._board = Board(topology.name, settings.smoothing)
         self._before: float | None = None
+        self._listeners: list[Callable[[list[Sample]], None]] = []
         self.store = store_of(control, topology.name) if settings.store is None else settings.store
-        self._writer = self._open_writer(settings.retention) if self.store else None
+        self.writer = self._open_writer(settings.retention) if self.store else None
         self._desk = AlarmDesk(topology.name, settings.rules, self._keep_alarms, settings.webhook)
         self._surroundings = Surroundings(
             workers, self.put, settings.workers_every, settings.machines_every, settings.node_exporters
@@ -70,23 +72,29 @@ class Monitor:
         self._desk.close()
         if self.prometheus is not None:
             self.prometheus.close()
-        if self._writer is not None:
-            self._writer.close()
+        if self.writer is not None:
+            self.writer.close()
 
     # ---- taking in
 
     def see(self, report: BatchReport, audited: list[Alarm]) -> None:
         """Take a batch in."""
         self._surroundings.see(report.tasks)
-        self.put(stream_samples(report, self._around(report)))
+        self.put(stream_samples(report, self._around(report)) + slowness_samples(report.tasks or (), report.finished))
         self._keep_alarms([_record(report.finished, alarm) for alarm in audited])
         self._desk.judge(self.snapshot())
 
     def put(self, samples: list[Sample]) -> None:
         """Take samples in, whoever measured them."""
         self._board.put(samples)
-        if self._writer is not None:
-            self._writer.put(samples)
+        if self.writer is not None:
+            self.writer.put(samples)
+        for listener in self._listeners:
+            listener(samples)
+
+    def on_samples(self, listener: Callable[[list[Sample]], None]) -> None:
+        """Call `listener(samples)` whenever something was measured; it must be quick, and not fail."""
+        self._listeners.append(listener)
 
     def foresee(self, forecasts: Mapping[Key, float]) -> None:
         """Take in what is expected: alarms may rest on it."""
@@ -101,8 +109,8 @@ class Monitor:
         return Around(since if since > 0 else report.duration, self._name, spouts, latency, self._sole_sources)
 
     def _keep_alarms(self, alarms: list[AlarmRecord]) -> None:
-        if self._writer is not None and alarms:
-            self._writer.put_alarms(alarms)
+        if self.writer is not None and alarms:
+            self.writer.put_alarms(alarms)
 
     # ---- handing out
 
@@ -118,7 +126,7 @@ class Monitor:
     @property
     def problems(self) -> list[str]:
         """What monitoring cannot do at present."""
-        store = self._writer.problem if self._writer is not None else None
+        store = self.writer.problem if self.writer is not None else None
         found = [*self._surroundings.problems.values(), store, self._desk.problem]
         return [problem for problem in found if problem]
 

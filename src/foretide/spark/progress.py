@@ -163,6 +163,7 @@ def _state(operators: Any) -> StateSize | None:
         sum(each.numRowsTotal for each in operators),
         sum(each.memoryUsedBytes for each in operators),
         sum(each.numRowsDroppedByWatermark for each in operators),
+        max(each.numShufflePartitions for each in operators),
     )
 
 

@@ -14,6 +14,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from foretide.errors import EnvironmentNotReadyError
+from foretide.spark.quarantine import QUARANTINE_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.port": "0",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
+    **QUARANTINE_SETTINGS,
 }
 """What `session` sets; anything can be set otherwise by its `settings`."""
 

@@ -45,6 +45,17 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class OneSource(Shape):
+    """The shape of a query that was not made from a topology: whatever it scans counts as one source."""
+
+    name: str = "source"
+
+    def scan(self, feeds: str | None, place: int, count: int) -> str | None:  # noqa: ARG002 - all scans are alike
+        """The one source."""
+        return self.name
+
+
+@dataclass(frozen=True)
 class _Reading:
     topology: Topology
     chained: AbstractSet[str]

@@ -1,0 +1,155 @@
+"""Attaching a control loop to a running query: `ft.control(query, policies=..., target=ft.Latency(p99="2s"))`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark import SparkContext
+
+from foretide.control.latency import Latency
+from foretide.errors import ControlError
+from foretide.folder.publication import absolute, local_path
+from foretide.runtime.actor import Actor
+from foretide.runtime.control_setup import inferred_setup, setup_of
+from foretide.runtime.controller import Controller, Senses
+from foretide.runtime.followed import FollowedQuery
+from foretide.runtime.journal import Journal
+from foretide.runtime.observer import Observer
+from foretide.runtime.pipeline import Pipeline
+from foretide.runtime.seer import Seer
+from foretide.runtime.settings import Settings, load_settings
+from foretide.spark.edge import control_folder
+from foretide.spark.levers import Levers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from foretide.control.actions import Restart
+    from foretide.control.decision import ControlMode
+    from foretide.control.policy import Policy
+    from foretide.control.setup import Setup, Target
+    from foretide.control.step import Control
+    from foretide.runtime.follower import Follower
+
+_STATE_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def control(
+    query: Any,
+    policies: Sequence[str | Policy[Any]] | None = None,
+    target: Latency | Target | None = None,
+    *,
+    mode: ControlMode | None = None,
+    settings: Settings | None = None,
+    most_executors: int | None = None,
+    folder: str | None = None,
+) -> Controller:
+    """Attach a control loop to a running pipeline, or to any streaming query with Foretide edges.
+
+    Args:
+        query: What `ft.submit` returned, or a StreamingQuery whose edges were made by `ft.edge`.
+        policies: Names or policies in order of rank; unless said otherwise those of the settings.
+        target: What is to be held, such as `ft.Latency(p99="2s")`.
+        mode: `act`, or `advise` to decide and explain without touching anything.
+        settings: All other settings; unless given, from file and environment as the command line reads them.
+        most_executors: Most executors to ask for; as many as there are now unless said otherwise.
+        folder: The control folder of a plain query whose edges were given one of their own.
+    """
+    chosen = settings or load_settings()
+    follower = query if isinstance(query, Pipeline) else _followed(query, chosen, folder)
+    if follower.monitor is None:
+        raise ControlError("control rests on what is measured; start the pipeline with monitoring")
+    levers = Levers(SparkContext.getOrCreate())
+    levers.most = most_executors or levers.most
+    controller = Controller(_rules(chosen, policies, mode), _target(chosen, target), _senses(follower, levers, chosen))
+    follower.on_report(controller.see)
+    follower.at_end(controller.stop)
+    follower.at_end(levers.close)
+    controller.start()
+    if isinstance(follower, FollowedQuery):
+        follower.follow()
+    return controller
+
+
+def _followed(query: Any, settings: Settings, location: str | None) -> FollowedQuery:
+    if not hasattr(query, "lastProgress"):
+        kind = type(query).__name__
+        raise ControlError(f"a {kind} cannot be controlled; give what ft.submit returned, or a StreamingQuery")
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - the session of the query
+
+    folder = control_folder(SparkSession.active(), location)
+    if not folder.routes().edges:
+        raise ControlError(
+            f"there is no edge to control: '{folder.location}' has no routes; add df.transform(ft.edge(...)) to the "
+            "query, or say with folder=... where its routes are"
+        )
+    return FollowedQuery(query, folder, settings.to_run().monitoring)
+
+
+def _rules(settings: Settings, policies: Sequence[str | Policy[Any]] | None, mode: ControlMode | None) -> Control:
+    rules = settings.to_control(policies)
+    return rules if mode is None else replace(rules, mode=mode)
+
+
+def _target(settings: Settings, target: Latency | Target | None) -> Target:
+    if target is None:
+        return settings.to_target()
+    return target.to_target() if isinstance(target, Latency) else target
+
+
+def _senses(follower: Follower, levers: Levers, settings: Settings) -> Senses:
+    monitor = follower.monitor
+    assert monitor is not None  # noqa: S101 - checked by the caller
+    started: Callable[[], float] = lambda: follower.started  # type: ignore[attr-defined] # noqa: E731
+    seer = Seer(settings.forecasts, folder=_models(follower.folder.location))
+    monitor.on_samples(seer.see)
+    return Senses(
+        setup=_setup(follower, levers),
+        snapshot=monitor.snapshot,
+        observer=Observer(follower.folder, levers, started),
+        actor=Actor(follower.folder, levers, _restarting(follower)),
+        folder=follower.folder,
+        journal=Journal(monitor.writer, monitor.last_decision()),
+        seer=seer,
+        limits=tuple(levers.limits),
+    )
+
+
+def _models(location: str) -> Path | None:
+    """Models are kept beside the routes, if that is on a local disk."""
+    local = local_path(absolute(location))
+    return None if local is None else local / "models"
+
+
+def _setup(follower: Follower, levers: Levers) -> Callable[[], Setup | None]:
+    if isinstance(follower, Pipeline):
+        return lambda: _of_pipeline(follower, levers)
+    return lambda: _of_query(follower, levers)
+
+
+def _of_pipeline(pipeline: Pipeline, levers: Levers) -> Setup:
+    partitions = int(pipeline.spark.conf.get(_STATE_PARTITIONS))
+    state = pipeline.reports[-1].state if pipeline.reports else None
+    return setup_of(
+        pipeline.topology,
+        pipeline.compiled.shape,
+        pipeline.folder.routes(),
+        levers,
+        pipeline.settings.trigger,
+        partitions if state is None else state.partitions or partitions,
+    )
+
+
+def _of_query(follower: Follower, levers: Levers) -> Setup | None:
+    reports = [report for report in list(follower.reports)[-5:] if report.tasks]
+    if not reports:
+        return None  # nothing is known before the first batch
+    return inferred_setup(follower.topology.name, follower.folder.routes(), reports, levers, None)
+
+
+def _restarting(follower: Follower) -> Callable[[Restart], None] | None:
+    if not isinstance(follower, Pipeline):
+        return None
+    return lambda action: follower.restart(action.reason, action.state_partitions, action.pools)

@@ -1,0 +1,30 @@
+"""Following a query that was not made from a topology: any PySpark query with Foretide edges."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from foretide.runtime.follower import Follower
+from foretide.spark.progress import QueryReader
+from foretide.topology.graph import Spout, Topology
+from foretide.topology.shape import OneSource
+from foretide.topology.source import Stream
+
+if TYPE_CHECKING:
+    from foretide.folder.control_folder import ControlFolder
+    from foretide.runtime.monitor_settings import MonitorSettings
+
+SOURCE = "source"
+"""What all that such a query reads is called in its metrics."""
+
+
+class FollowedQuery(Follower):
+    """Follows a StreamingQuery that somebody else has started, and can start again."""
+
+    def __init__(self, query: Any, folder: ControlFolder, monitoring: MonitorSettings | None) -> None:
+        self.query, self.started = query, time.time()
+        every = monitoring.tasks_every if monitoring else 0.0
+        self._reader = QueryReader(query, OneSource(name=SOURCE), per_task_every=every)
+        name = query.name or f"query-{str(query.id)[:8]}"
+        super().__init__(Topology(name, [Spout(SOURCE, Stream(lambda _: None))], []), folder, monitoring)

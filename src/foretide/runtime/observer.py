@@ -1,0 +1,77 @@
+"""What is in force, put together from what Spark reports.
+
+The route version that the last batch read, the live executors, Spark's exclusion list, and the admission limits that
+were there when the last batch began.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from foretide.control.observed import Observed
+from foretide.errors import RouteError
+from foretide.routing.table import RouteTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from foretide.folder.control_folder import ControlFolder
+    from foretide.metrics.batch import BatchReport
+    from foretide.spark.levers import Levers
+
+_TABLES = 100
+
+
+class Observer:
+    """Sees batches go by, and tells what is in force. `started` tells when the query was started last."""
+
+    def __init__(self, folder: ControlFolder, levers: Levers, started: Callable[[], float]) -> None:
+        self._folder, self._levers, self._started = folder, levers, started
+        self._tables: OrderedDict[int, RouteTable] = OrderedDict()
+        self._in_force: RouteTable | None = None
+        self._version: int | None = None
+        self._limits: list[tuple[float, dict[str, int]]] = []
+        self._admission: Mapping[str, int | None] = {}
+        self._state_partitions: int | None = None
+
+    def note_published(self, at: float) -> None:
+        """Remember what is published now, so that a later batch can be held against it."""
+        try:
+            table = self._folder.routes()
+        except RouteError:
+            return  # the follower mends it
+        self._tables[table.version] = table
+        while len(self._tables) > _TABLES:
+            self._tables.popitem(last=False)
+        limits = self._folder.admission()
+        if not self._limits or self._limits[-1][1] != limits:
+            self._limits = [*self._limits[-_TABLES:], (at, limits)]
+
+    def see(self, report: BatchReport) -> None:
+        """Take a batch in: what it read was in force."""
+        self.note_published(report.finished)
+        if report.route_version in self._tables:
+            self._version = report.route_version
+            self._in_force = self._tables[report.route_version]
+        begun = report.finished - report.duration
+        known = [limits for at, limits in self._limits if at <= begun]
+        self._admission = {**(known[-1] if known else self._limits[0][1] if self._limits else {})}
+        if report.state is not None and report.state.partitions:
+            self._state_partitions = report.state.partitions
+
+    def observed(self) -> Observed:
+        """All of it at this moment."""
+        edges = {} if self._in_force is None else self._in_force.edges
+        executors = self._levers.executors()
+        return Observed(
+            routes={name: tuple(map(float, route.counts)) for name, route in edges.items()},
+            route_version=self._version,
+            executors=executors,
+            quarantined=self._levers.quarantined() & frozenset(executors),
+            drained=self._folder.drained(),
+            admission=self._admission,
+            state_partitions=self._state_partitions,
+            pools={name: route.pool for name, route in edges.items()},
+            started=self._started(),
+        )
