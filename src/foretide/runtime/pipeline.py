@@ -14,7 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from foretide.errors import BatchTimeoutError, FeedbackGrowthError, ForetideError, RestartFailedError, RouteError
+from foretide.durations import Seconds
+from foretide.errors import (
+    BatchTimeoutError,
+    FeedbackGrowthError,
+    ForetideError,
+    RestartFailedError,
+    RouteError,
+    SettingsError,
+)
 from foretide.folder.control_folder import ControlFolder
 from foretide.folder.publication import absolute
 from foretide.metrics.audit import Alarm, audit
@@ -32,14 +40,16 @@ from foretide.spark.query import read_output, start_query
 from foretide.spark.timing import EVERY
 from foretide.spark.workers import Workers
 from foretide.topology.first_edges import first_edges
+from foretide.topology.sink import Guarantee
 
 if TYPE_CHECKING:
     from foretide.topology.graph import Topology
-    from foretide.topology.sink import Guarantee, Sink
+    from foretide.topology.sink import Sink
 
 _POLL = 0.1
 _PAUSE = 3.0
 _KEPT = 1000
+_OUTPUT_MODES = ("append", "update", "complete")
 log = logging.getLogger("foretide")
 
 OnReport = Callable[[BatchReport, list[Alarm]], None]
@@ -63,11 +73,23 @@ class RunSettings:
     guarantee: Guarantee = "exactly-once"
     trigger: str | None = "500 milliseconds"
     audit_ids: bool = False
-    batch_timeout: float | None = None
+    batch_timeout: Seconds | None = None
     tries: int = 3
     output_mode: str = "append"
     loop_patience: int = 50
     monitoring: MonitorSettings | None = field(default_factory=MonitorSettings)
+
+    def __post_init__(self) -> None:
+        timeout = self.batch_timeout
+        bounds = {
+            "batch_timeout": (timeout is None or timeout > 0, "seconds above 0, or none"),
+            "tries": (self.tries >= 1, "1 or more"),
+            "output_mode": (self.output_mode.lower() in _OUTPUT_MODES, f"one of {', '.join(_OUTPUT_MODES)}"),
+            "loop_patience": (self.loop_patience >= 1, "1 or more"),
+        }
+        bad = [f"{name}={getattr(self, name)} (give {what})" for name, (good, what) in bounds.items() if not good]
+        if bad:
+            raise SettingsError("run settings", f"out of bounds: {', '.join(bad)}")
 
 
 @dataclass
