@@ -7,7 +7,20 @@ import sys
 import typer
 from rich.console import Console
 
-from foretide.cli import admission, apps, evaluate, forecast, metrics, plan, route, run, simulate, topology, train
+from foretide.cli import (
+    admission,
+    apps,
+    evaluate,
+    forecast,
+    metrics,
+    plan,
+    route,
+    run,
+    settings,
+    simulate,
+    topology,
+    train,
+)
 from foretide.errors import ForetideError
 
 
@@ -28,6 +41,7 @@ app = _Friendly(
 app.command("run")(run.run)
 app.command("apps")(apps.apps)
 app.command("metrics")(metrics.metrics)
+app.command("settings")(settings.settings)
 app.command("plan")(plan.plan)
 app.command("simulate")(simulate.simulate)
 app.command("train")(train.train)
