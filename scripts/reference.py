@@ -1,4 +1,4 @@
-"""Writes the pages in docs/reference from the code: commands, groupings, metrics, errors. `make docs` runs it."""  # noqa: INP001
+"""Writes docs/reference from the code: commands, groupings, metrics, settings, errors. `make docs` runs it."""  # noqa: INP001
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from foretide.cli import app
 from foretide.metrics.catalogue import CATALOGUE, at_level
 from foretide.metrics.metric import Level
 from foretide.runtime.monitor_settings import MonitorSettings
+from foretide.runtime.settings.keys import KEYS, PYTHON_ONLY, SECTIONS, Key, attributes
+from foretide.runtime.settings.kinds import in_words, said
+from foretide.runtime.settings.load import DEFAULT_FILE
+from foretide.runtime.settings.model import Settings
+from foretide.runtime.settings.sources import CONFIG, ELSEWHERE
 from foretide.topology import grouping
 from foretide.topology.grouping import Grouping
 
@@ -31,6 +36,7 @@ def pages() -> dict[str, str]:
         "errors.md": errors_page(),
         "groupings.md": groupings_page(),
         "metrics.md": metrics_page(),
+        "settings.md": settings_page(),
     }
 
 
@@ -210,6 +216,48 @@ def _level(level: Level, often: str) -> Iterator[str]:
     yield f"Read {often}. The subject is {_SUBJECTS[level]}."
     rows = ([f"`{metric.name}`", metric.unit, metric.meaning] for metric in at_level(level))
     yield _table(["metric", "unit", "meaning"], rows)
+
+
+# ---- settings
+
+_FORMS = """\
+- **Seconds** are numbers, or text such as `"2s"`, `"500 ms"` or `"1 minute 30 seconds"`.
+- **None**, where the type allows it, is the text `"none"`.
+- **Lists** of names are given to flags and variables with commas, `--set control.policies=bypass,replicas`; an empty
+  list is `[]`. Lists of tables, and tables, are given there as JSON. A list that is given takes the place of the
+  default, it is not added to it.
+- What is unknown, of the wrong type or impossible is refused with a sentence that names file, variable or flag. So is
+  a variable that begins with `FORETIDE_` and is no setting."""
+
+
+def settings_page() -> str:
+    """Every setting, a table for each section."""
+    others = _listed([f"`{name}`" for name in sorted(ELSEWHERE - {CONFIG})])
+    return _page(
+        "Settings",
+        f"There are {len(KEYS)} settings. A flag such as `--set guards.cooldown=30` goes before the environment "
+        f"(`{KEYS['guards.cooldown'].variable}=30`), that before the file, and that before the default. The file "
+        f"is the one that `--config` names, else the one that `{CONFIG}` names, else `{DEFAULT_FILE}` in the working "
+        "folder. `foretide settings` shows what is in force, and where it came from.",
+        '```toml\n[control]\nmode = "advise"\npolicies = ["bypass", "replicas"]\n\n'
+        '[target]\nlatency = "2s"\n\n[guards]\ncooldown = 30\n```',
+        _FORMS + f" ({others} are used elsewhere, and are let pass.)",
+        *(part for section in SECTIONS for part in _section(section)),
+    )
+
+
+def _section(section: str) -> Iterator[str]:
+    yield f"## {section}"
+    yield attributes(Settings)[section]
+    rows = [_setting(key) for key in KEYS.values() if key.section == section]
+    yield _table(["setting", "type", "default", "meaning", "variable"], rows) if rows else "It has nothing to set."
+    left_out = {path: why for path, why in PYTHON_ONLY.items() if path.startswith(f"{section}.")}
+    yield from (f"`{path}` has no place in a file: {why}." for path, why in left_out.items())
+
+
+def _setting(key: Key) -> list[str]:
+    default = said(key.default)
+    return [f"`{key.path}`", in_words(key.form.hint), f"`{default}`", key.meaning, f"`{key.variable}`"]
 
 
 # ---- errors

@@ -12,6 +12,7 @@ import foretide
 from foretide.cli import app
 from foretide.metrics.catalogue import CATALOGUE, at_level
 from foretide.metrics.metric import Level
+from foretide.runtime.settings.keys import KEYS, SECTIONS
 from foretide.topology.grouping import Grouping
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "reference.py"
@@ -77,6 +78,22 @@ def test_the_page_of_metrics_says_how_many_there_are_and_how_often_each_level_is
     assert f"There are {len(CATALOGUE)} metrics" in top
     for level, often in zip(Level, [*["every batch"] * 4, "every 5 s", "every 15 s"], strict=True):
         assert f"{level.value} ({len(at_level(level))}, {often})" in top
+
+
+def test_every_setting_stands_once_in_the_table_of_its_section():
+    sections = PAGES["settings.md"].split("\n## ")[1:]
+    assert [section.split("\n", 1)[0] for section in sections] == list(SECTIONS)
+    for name, section in zip(SECTIONS, sections, strict=True):
+        rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
+        mine = [key for key in KEYS.values() if key.section == name]
+        assert [row[0] for row in rows] == [f"| `{key.path}`" for key in mine]
+        assert [row[-1] for row in rows] == [f"`{key.variable}` |" for key in mine]
+        assert all(len(row) == 5 and all(cell.strip("`| ") for cell in row) for row in rows)
+
+
+def test_the_page_of_settings_says_how_many_there_are_and_what_has_no_place_in_a_file():
+    assert f"There are {len(KEYS)} settings." in PAGES["settings.md"]
+    assert "`monitoring.smoothing` has no place in a file" in PAGES["settings.md"]
 
 
 def test_every_page_is_in_the_navigation():

@@ -29,6 +29,8 @@ ForetideError
  |   |- ControlSettingError      a setting of a policy or guard out of its bounds; says which and what would do
  |   |- ActionError              an action that makes no sense, such as a pool of no replicas
  |   '- DecisionFormatError      a kept decision that cannot be read back
+ |- SettingsError            a setting that is unknown, of the wrong type or impossible; names where it was given
+ |- DurationError            a number or text that is no duration
  '- EnvironmentNotReadyError something outside Foretide is missing: Java, an extra package
 """
 
@@ -249,6 +251,19 @@ class ActionError(ControlError):
 
 class DecisionFormatError(ControlError):
     """A kept decision that cannot be read back: damaged, or written by a later release."""
+
+
+class SettingsError(ForetideError):
+    """A setting that is unknown, of the wrong type or impossible. `source` is the file, variable or flag."""
+
+    def __init__(self, source: str, reason: str) -> None:
+        self.source = source
+        self.reason = reason
+        super().__init__(f"{source}: {reason}")
+
+
+class DurationError(ForetideError, ValueError):
+    """A number or text that is no duration; the message says what would be one."""
 
 
 class MonitoringError(ForetideError):

@@ -17,6 +17,7 @@ from foretide.cli import (
     plan,
     route,
     run,
+    settings,
     simulate,
     target,
     topology,
@@ -47,6 +48,7 @@ app.command("stop")(operate.stop)
 app.command("drain")(operate.drain)
 app.command("restart")(operate.restart)
 app.command("metrics")(metrics.metrics)
+app.command("settings")(settings.settings)
 app.command("plan")(plan.plan)
 app.command("simulate")(simulate.simulate)
 app.command("train")(train.train)

@@ -18,6 +18,7 @@ from foretide.control.decision import Effect, Expectation, Verdict, Wish
 from foretide.control.guards import ROLLBACK
 from foretide.control.past import Block
 from foretide.control.world import Request, World
+from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 
 
@@ -35,12 +36,12 @@ class TrialSettings:
         roll_back: Whether it is undone.
     """
 
-    window: float = 60.0
+    window: Seconds = 60.0
     readings: int = 3
     tolerance: float = 0.3
     saving_tolerance: float = 1.0
-    unobserved: float = 60.0
-    block: float = 900.0
+    unobserved: Seconds = 60.0
+    block: Seconds = 900.0
     roll_back: bool = True
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 
 _DAY = 86_400.0
@@ -13,8 +14,8 @@ _DAY = 86_400.0
 class DailyWindow:
     """A part of every day (UTC), in seconds after midnight; may run past midnight."""
 
-    start: float
-    end: float
+    start: Seconds
+    end: Seconds
 
     def __post_init__(self) -> None:
         if not (0 <= self.start < _DAY and 0 <= self.end <= _DAY):
@@ -52,9 +53,9 @@ class GuardSettings:
     most_replicas: int | None = None
     least_rows: int = 1
     least_workers: int = 1
-    cooldown: float = 10.0
-    cooldown_down: float = 60.0
-    down_window: float = 300.0
+    cooldown: Seconds = 10.0
+    cooldown_down: Seconds = 60.0
+    down_window: Seconds = 300.0
     largest_up: float = 8.0
     largest_down: float = 0.5
     band: float = 0.05
@@ -63,20 +64,21 @@ class GuardSettings:
     excluded: tuple[DailyWindow, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        wrong = {
-            "least_replicas": self.least_replicas < 1,
-            "most_replicas": self.most_replicas is not None and self.most_replicas < max(self.least_replicas, 1),
-            "least_rows": self.least_rows < 1,
-            "least_workers": self.least_workers < 1,
-            "cooldown": self.cooldown < 0,
-            "cooldown_down": self.cooldown_down < 0,
-            "down_window": self.down_window < 0,
-            "largest_up": self.largest_up <= 1,
-            "largest_down": not 0 < self.largest_down <= 1,
-            "band": not 0 <= self.band < 1,
-            "settle_batches": self.settle_batches < 0,
-            "quota": self.quota < 1,
+        lowest = max(self.least_replicas, 1)
+        bounds = {
+            "least_replicas": (self.least_replicas >= 1, "1 or more"),
+            "most_replicas": (self.most_replicas is None or self.most_replicas >= lowest, f"{lowest} or more, or none"),
+            "least_rows": (self.least_rows >= 1, "1 or more"),
+            "least_workers": (self.least_workers >= 1, "1 or more"),
+            "cooldown": (self.cooldown >= 0, "0 or more"),
+            "cooldown_down": (self.cooldown_down >= 0, "0 or more"),
+            "down_window": (self.down_window >= 0, "0 or more"),
+            "largest_up": (self.largest_up > 1, "more than 1"),
+            "largest_down": (0 < self.largest_down <= 1, "more than 0, at most 1"),
+            "band": (0 <= self.band < 1, "0 or more, less than 1"),
+            "settle_batches": (self.settle_batches >= 0, "0 or more"),
+            "quota": (self.quota >= 1, "1 or more"),
         }
-        bad = [f"{name}={getattr(self, name)}" for name, is_wrong in wrong.items() if is_wrong]
+        bad = [f"{name}={getattr(self, name)} (give {what})" for name, (good, what) in bounds.items() if not good]
         if bad:
-            raise ControlSettingError(f"guards: {', '.join(bad)} out of bounds; see GuardSettings for what each means")
+            raise ControlSettingError(f"guards out of bounds: {', '.join(bad)}")

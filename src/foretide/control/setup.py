@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 from foretide.queueing.model import Mode
 
@@ -88,8 +89,8 @@ class Target:
         budget: K_max, most processors (cores, in micro-batches) to use; None for as many as there are.
     """
 
-    latency: float | None = None
-    relaxed: float = 0.0
+    latency: Seconds | None = None
+    relaxed: Seconds = 0.0
     quantile: Quantile = "p99"
     budget: int | None = None
 
@@ -98,6 +99,8 @@ class Target:
             raise ControlSettingError(
                 f"a latency target of {self.latency:g} s with T_min {self.relaxed:g} s; give 0 <= T_min < T_max"
             )
+        if not self.relaxed >= 0:
+            raise ControlSettingError(f"a T_min of {self.relaxed:g} s; give seconds, 0 or more")
         if self.budget is not None and self.budget < 1:
             raise ControlSettingError(f"a budget of {self.budget} processors; give at least 1, or none at all")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal, get_args
 
+from foretide.durations import Seconds
 from foretide.errors import AlarmRuleError
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level
@@ -50,7 +51,7 @@ class Rule:
     times_peers: float | None = None
     above_metric: str | None = None
     growing: float | None = None
-    lasting: float = 0.0
+    lasting: Seconds = 0.0
     forecast: bool = False
     subject: str | None = None
     severity: Severity = "warning"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
 
-from foretide.control.latency import Latency
 from foretide.errors import ControlError
 from foretide.folder.publication import absolute, local_path
 from foretide.runtime.actor import Actor
@@ -19,7 +18,8 @@ from foretide.runtime.journal import Journal
 from foretide.runtime.observer import Observer
 from foretide.runtime.pipeline import Pipeline
 from foretide.runtime.seer import Seer
-from foretide.runtime.settings import Settings, load_settings
+from foretide.runtime.settings.load import load_settings
+from foretide.runtime.settings.model import Settings
 from foretide.spark.edge import control_folder
 from foretide.spark.levers import Levers
 
@@ -39,7 +39,7 @@ _STATE_PARTITIONS = "spark.sql.shuffle.partitions"
 def control(
     query: Any,
     policies: Sequence[str | Policy[Any]] | None = None,
-    target: Latency | Target | None = None,
+    target: Target | None = None,
     *,
     mode: ControlMode | None = None,
     settings: Settings | None = None,
@@ -63,7 +63,9 @@ def control(
         raise ControlError("control rests on what is measured; start the pipeline with monitoring")
     levers = Levers(SparkContext.getOrCreate())
     levers.most = most_executors or levers.most
-    controller = Controller(_rules(chosen, policies, mode), _target(chosen, target), _senses(follower, levers, chosen))
+    controller = Controller(
+        _rules(chosen, policies, mode), target or chosen.to_target(), _senses(follower, levers, chosen)
+    )
     follower.on_report(controller.see)
     follower.at_end(controller.stop)
     follower.at_end(levers.close)
@@ -91,12 +93,6 @@ def _followed(query: Any, settings: Settings, location: str | None) -> FollowedQ
 def _rules(settings: Settings, policies: Sequence[str | Policy[Any]] | None, mode: ControlMode | None) -> Control:
     rules = settings.to_control(policies)
     return rules if mode is None else replace(rules, mode=mode)
-
-
-def _target(settings: Settings, target: Latency | Target | None) -> Target:
-    if target is None:
-        return settings.to_target()
-    return target.to_target() if isinstance(target, Latency) else target
 
 
 def _senses(follower: Follower, levers: Levers, settings: Settings) -> Senses:

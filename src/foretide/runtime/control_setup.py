@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from foretide.control.setup import OperatorSetup, Setup
+from foretide.durations import parse_duration
 from foretide.topology.graph import Bolt, Spout, Topology
 from foretide.topology.source import Replay
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from foretide.routing.table import RouteTable
     from foretide.spark.levers import Levers
     from foretide.topology.shape import Shape
-
-_UNITS = {"millisecond": 0.001, "ms": 0.001, "second": 1.0, "s": 1.0, "minute": 60.0, "min": 60.0, "hour": 3600.0}
 
 
 def setup_of(
@@ -77,7 +75,7 @@ def _setup(
         flows=tuple(flows),
         cores_per_executor=levers.cores,
         executors=(1, most) if levers.can_resize and most > 1 else None,
-        trigger=seconds_of(trigger),
+        trigger=0.0 if trigger is None else parse_duration(trigger),
         can_quarantine=levers.can_quarantine,
         can_admit=admitting,
     )
@@ -100,16 +98,3 @@ def _head(topology: Topology, name: str, chained: set[str]) -> str:
     if isinstance(part, Bolt) and name in chained and part.inputs:
         return _head(topology, part.inputs[0].component, chained)
     return name
-
-
-def seconds_of(trigger: str | None, units: Mapping[str, float] = _UNITS) -> float:
-    """A trigger's interval in seconds; 0 where there is none, or it is written in a way of Spark's own.
-
-    >>> seconds_of("500 milliseconds"), seconds_of("2 seconds"), seconds_of(None)
-    (0.5, 2.0, 0.0)
-    """
-    found = re.fullmatch(r"\s*([\d.]+)\s*([a-z]+?)s?\s*", (trigger or "").lower())
-    if not found:
-        return 0.0
-    number, unit = found.groups()
-    return float(number) * units.get(unit, units.get(f"{unit}s", 0.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from foretide.durations import Seconds
 from foretide.errors import MonitoringError
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.rules import DEFAULT_RULES, Rule
@@ -38,11 +39,11 @@ class MonitorSettings:
     """
 
     store: str | None = None
-    retention: float = 7 * 24 * 3600.0
+    retention: Seconds = 7 * 24 * 3600.0
     time_every: int = EVERY
-    tasks_every: float = 0.0
-    workers_every: float = 5.0
-    machines_every: float = 15.0
+    tasks_every: Seconds = 0.0
+    workers_every: Seconds = 5.0
+    machines_every: Seconds = 15.0
     node_exporters: Mapping[str, str] = field(default_factory=dict)
     smoothing: Mapping[str, Callable[[], Smoother]] = field(default_factory=lambda: dict.fromkeys(SMOOTHED, Fading))
     rules: tuple[Rule, ...] = DEFAULT_RULES

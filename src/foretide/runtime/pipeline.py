@@ -12,7 +12,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from foretide.errors import BatchTimeoutError, FeedbackGrowthError, ForetideError, RestartFailedError
+from foretide.durations import Seconds
+from foretide.errors import BatchTimeoutError, FeedbackGrowthError, ForetideError, RestartFailedError, SettingsError
 from foretide.folder.control_folder import ControlFolder
 from foretide.routing.table import RouteTable, parse_ratio
 from foretide.runtime.balance import LoadAwareBalance
@@ -25,15 +26,18 @@ from foretide.spark.progress import QueryReader
 from foretide.spark.query import read_output, start_query
 from foretide.spark.state_partitions import repartition_state
 from foretide.spark.timing import EVERY
+from foretide.topology.sink import Guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from foretide.metrics.batch import BatchReport
     from foretide.topology.graph import Topology
-    from foretide.topology.sink import Guarantee, Sink
+    from foretide.topology.sink import Sink
 
 __all__ = ["OnReport", "Pipeline", "RunSettings", "submit"]
+
+_OUTPUT_MODES = ("append", "update", "complete")
 
 _PAUSE = 10.0
 _REVIVE_WAIT = 1.0
@@ -64,12 +68,25 @@ class RunSettings:
     guarantee: Guarantee = "exactly-once"
     trigger: str | None = "500 milliseconds"
     audit_ids: bool = False
-    batch_timeout: float | None = None
+    batch_timeout: Seconds | None = None
     tries: int = 3
     revive: int = 0
     output_mode: str = "append"
     loop_patience: int = 50
     monitoring: MonitorSettings | None = field(default_factory=MonitorSettings)
+
+    def __post_init__(self) -> None:
+        timeout = self.batch_timeout
+        bounds = {
+            "batch_timeout": (timeout is None or timeout > 0, "seconds above 0, or none"),
+            "tries": (self.tries >= 1, "1 or more"),
+            "revive": (self.revive >= 0, "0 or more"),
+            "output_mode": (self.output_mode.lower() in _OUTPUT_MODES, f"one of {', '.join(_OUTPUT_MODES)}"),
+            "loop_patience": (self.loop_patience >= 1, "1 or more"),
+        }
+        bad = [f"{name}={getattr(self, name)} (give {what})" for name, (good, what) in bounds.items() if not good]
+        if bad:
+            raise SettingsError("run settings", f"out of bounds: {', '.join(bad)}")
 
 
 @dataclass(frozen=True)

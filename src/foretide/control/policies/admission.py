@@ -13,6 +13,7 @@ from typing import Any, Literal
 from foretide.control.actions import SetAdmission
 from foretide.control.decision import Expectation, Wish
 from foretide.control.world import World
+from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 from foretide.planning.admission import Observation, ProgressState, ProgressTuner
 from foretide.planning.latency_tuner import LatencyState, LatencyTuner
@@ -30,7 +31,7 @@ class AdmissionSettings:
     """
 
     tuner: Literal["progress", "latency"] = "progress"
-    period: float = 120.0
+    period: Seconds = 120.0
     least: int = 100
     most: int = 100_000_000
 

@@ -17,6 +17,7 @@ from foretide.control.actions import Action, Quarantine, Release, SetSplit
 from foretide.control.decision import Expectation, Wish
 from foretide.control.policies.symptoms import SYMPTOMS, Look, Symptom, Ward
 from foretide.control.world import World
+from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 
 Phase = Literal["watched", "out", "probation"]
@@ -44,11 +45,11 @@ class BypassSettings:
     bad: float = 2.5
     patience: int = 3
     keep: float = 0.5
-    first_wait: float = 300.0
-    longest_wait: float = 1800.0
-    probation: float = 30.0
-    fresh: float = 60.0
-    horizon: float | None = 15.0
+    first_wait: Seconds = 300.0
+    longest_wait: Seconds = 1800.0
+    probation: Seconds = 30.0
+    fresh: Seconds = 60.0
+    horizon: Seconds | None = 15.0
 
     def __post_init__(self) -> None:
         times = (self.first_wait, self.longest_wait - self.first_wait, self.probation, self.fresh, self.horizon or 0.0)

@@ -14,7 +14,9 @@ from typing import Literal
 from foretide.control.actions import Action, Quarantine, QuarantineHost, Release, ReleaseHost
 from foretide.control.decision import Expectation, Wish
 from foretide.control.world import World
+from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
+from foretide.metrics.catalogue import CATALOGUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +36,16 @@ class PaperRuleSettings:
     metric: str = "worker_inbound_queuing_time_ms"
     threshold: float = 1.0
     floor: float = 0.0
-    hold: float = 300.0
+    hold: Seconds = 300.0
     scope: Literal["machine", "worker"] = "machine"
     either_side: bool = False
-    fresh: float = 60.0
+    fresh: Seconds = 60.0
 
     def __post_init__(self) -> None:
         if min(self.threshold, self.floor, self.hold, self.fresh) < 0 or self.scope not in {"machine", "worker"}:
             raise ControlSettingError(f"paper rule: {self} makes no sense; scope machine or worker, nothing negative")
+        if self.metric not in CATALOGUE:
+            raise ControlSettingError(f"paper rule: '{self.metric}' is not in the catalogue of metrics")
 
 
 Held = Mapping[str, float]

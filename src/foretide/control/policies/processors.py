@@ -16,6 +16,7 @@ from foretide.control.decision import Expectation, Wish
 from foretide.control.measured import FRESH, NotYet, arrivals, batch_costs, network
 from foretide.control.setup import Target
 from foretide.control.world import World
+from foretide.durations import Seconds
 from foretide.errors import (
     BatchOverloadError,
     BudgetTooSmallError,
@@ -45,11 +46,11 @@ class ProcessorSettings:
         memory: Weight of the past in the measured latency, from 0 to below 1.
     """
 
-    period: float = 10.0
-    t_ra: float = 60.0
-    pause: float = 0.0
-    worth: float = 600.0
-    horizon: float | None = 30.0
+    period: Seconds = 10.0
+    t_ra: Seconds = 60.0
+    pause: Seconds = 0.0
+    worth: Seconds = 600.0
+    horizon: Seconds | None = 30.0
     memory: float = 0.5
 
     def __post_init__(self) -> None:

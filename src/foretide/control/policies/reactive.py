@@ -13,6 +13,7 @@ from foretide.control.actions import SetReplicas
 from foretide.control.decision import Expectation, Wish
 from foretide.control.measured import FRESH
 from foretide.control.world import World
+from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 
 
@@ -31,8 +32,8 @@ class ReactiveSettings:
 
     target: float = 0.7
     tolerance: float = 0.1
-    period: float = 15.0
-    down_window: float = 300.0
+    period: Seconds = 15.0
+    down_window: Seconds = 300.0
     up_factor: float = 2.0
     up_replicas: int = 4
 

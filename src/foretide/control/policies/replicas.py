@@ -17,6 +17,7 @@ from foretide.control.actions import SetReplicas
 from foretide.control.decision import Expectation, Wish
 from foretide.control.measured import NotYet, arrivals, network
 from foretide.control.world import World
+from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 from foretide.planning.replicas import Bolt, Edge, ReplicaPlan, plan_replicas
 from foretide.queueing.network import Network
@@ -37,8 +38,8 @@ class ReplicaSettings:
             planned for. None waits for the period whatever happens.
     """
 
-    period: float = 30.0
-    horizon: float | None = None
+    period: Seconds = 30.0
+    horizon: Seconds | None = None
     quantile: float | None = None
     busy: float = 0.8
     backlog_replicas: int | None = 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from foretide.control.world import World
 from foretide.errors import ControlSettingError
+from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.slowness import SLOWNESS
 
 _ALIKE = 1.2
@@ -28,6 +29,8 @@ class Symptom:
     unless: str | None = None
 
     def __post_init__(self) -> None:
+        if self.metric not in CATALOGUE or (self.unless is not None and self.unless not in CATALOGUE):
+            raise ControlSettingError(f"symptom '{self.metric}': give metrics of the catalogue")
         if self.floor < 0:
             raise ControlSettingError(f"symptom '{self.metric}': a floor of {self.floor:g}; give 0 or more")
 

@@ -1,0 +1,61 @@
+"""`foretide settings`, as a person and as a program uses it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from foretide.cli.main import app
+from foretide.cli.settings_options import chosen_settings
+from foretide.errors import SettingsError
+from foretide.runtime.settings.keys import KEYS
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def say(*arguments, code=0):
+    result = CliRunner().invoke(app, ["settings", *arguments], env={"COLUMNS": "160"})
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_every_setting_is_shown_with_where_it_came_from(monkeypatch, own_folder):
+    (own_folder / "mine.toml").write_text("[guards]\nquota = 11\n", encoding="utf-8")
+    monkeypatch.setenv("FORETIDE_GUARDS__BAND", "0.2")
+    shown = say(
+        "--config", "mine.toml", "--set", "guards.cooldown=1 minute", "--policy", "replicas", "--policy", "bypass"
+    )
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in shown.splitlines() if line[0] != " "}
+    assert list(rows)[1:] == list(KEYS)
+    assert rows["guards.quota"] == "11 mine.toml, guards.quota"
+    assert rows["guards.band"] == "0.2 environment variable FORETIDE_GUARDS__BAND"
+    assert rows["guards.cooldown"] == "60 flag --set guards.cooldown"
+    assert rows["control.policies"] == "replicas, bypass flag --set control.policies"
+    assert rows["trials.block"] == "900 default"
+    assert rows["run.batch_timeout"] == "none default"
+
+
+def test_programs_get_values_and_sources():
+    found = json.loads(say("--json", "--set", "target.latency=2s"))
+    assert list(found) == list(KEYS)
+    assert found["target.latency"] == {"value": 2.0, "source": "flag --set target.latency"}
+    assert found["target.budget"] == {"value": None, "source": "default"}
+    assert [rule["name"] for rule in found["monitoring.rules"]["value"]][:2] == ["lag-growing", "near-capacity"]
+
+
+def test_a_mistake_is_one_sentence(capsys):
+    with pytest.raises(SystemExit) as ended:
+        app(["settings", "--set", "guards.quota=many"])
+    assert ended.value.code == 1
+    said = "foretide: flag --set guards.quota: 'many' will not do; give a whole number"
+    assert capsys.readouterr().err.strip() == said
+
+
+def test_policies_by_flag_and_by_setting_at_once_are_refused():
+    with pytest.raises(SettingsError, match="given twice"):
+        chosen_settings(None, ["control.policies=bypass"], ["replicas"])
+    assert chosen_settings(policies=["static"]).control.policies == ("static",)
