@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from foretide.metrics.batch import TaskRun
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level, Sample
+from foretide.metrics.slowness import slowness_samples
 from foretide.metrics.worker_tasks import worker_samples
 
 RUN = TaskRun(
@@ -72,11 +73,18 @@ def test_every_worker_has_figures_of_its_own():
     runs = [RUN, replace(RUN, worker="2", rows_in=500), replace(RUN, worker="2", rows_in=0)]
     assert of("1", *runs)["worker_inbound_tuples_per_second"] == 10  # 50 / 5
     assert of("2", *runs)["worker_inbound_tuples_per_second"] == 100  # 500 / 5
-    assert of("1", *runs) | {"worker_slowness": 1.0} == of("1", RUN)
-    # 550 tuples took 100 ms: 50 of them should take 9.09 ms, and took 50; 500 should take 90.9, and took 50
-    assert of("1", *runs)["worker_slowness"] == pytest.approx(5.5)
-    assert of("2", *runs)["worker_slowness"] == pytest.approx(0.55)
+    assert of("1", *runs) == of("1", RUN)
     assert of("3", *runs) == {}
+
+
+def test_slowness_holds_a_worker_against_the_same_work_and_short_times_say_little():
+    runs = [RUN, replace(RUN, worker="2", rows_in=500), replace(RUN, worker="2", rows_in=0)]
+    slow = {sample.subject: sample.value for sample in slowness_samples(runs, at=9.0)}
+    # 550 tuples took 100 ms: 50 of them should take 9.09 ms, and took 50; 500 should take 90.9, and took 50
+    assert slow["1"] == pytest.approx((50 + 200) / (9.0909 + 200), rel=1e-4)
+    assert slow["2"] == pytest.approx((50 + 200) / (90.909 + 200), rel=1e-4)
+    longer = [replace(run, run_ms=run.run_ms * 1000) for run in runs]
+    assert {sample.subject: sample.value for sample in slowness_samples(longer, at=9.0)}["1"] > 5
 
 
 def test_without_tuples_or_output_their_means_are_not_known():

@@ -7,16 +7,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from foretide.topology.graph import Topology
+from foretide.workloads.curve import Curve
 
 
 @dataclass(frozen=True)
 class Load:
-    """How much an application is given: seconds of replay, mean rows a second, seed, and the pace."""
+    """How much an application is given: seconds of replay, mean rows a second, seed, and the pace.
+
+    `surge` is a second of the replay from which on the load is so many times as high.
+    """
 
     seconds: float = 45.0
     rate: float = 20_000.0
     seed: int = 7
     paced: bool = True
+    surge: tuple[float, float] | None = None
+
+    def shaped(self, curve: Curve) -> Curve:
+        """A curve with the surge on top, if there is one."""
+        return curve if self.surge is None else curve.surging(*self.surge)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def build(load: Load) -> Topology:
     curve = Curve.from_trace("tweets-aapl", seconds=load.seconds, mean_rate=load.rate, first=0, samples=288)
     requests = Replay(
         RequestLines(seed=load.seed, urls=1000, zipf=1.1, malformed=0.001),
-        curve,
+        load.shaped(curve),
         event_seconds=load.seconds * _SPEED_UP,
         flush=10.0 * WINDOW_SECONDS,
         paced=load.paced,

@@ -10,6 +10,7 @@ from rich.console import Console
 from foretide.cli import (
     admission,
     apps,
+    demo,
     evaluate,
     forecast,
     metrics,
@@ -41,6 +42,7 @@ app = _Friendly(
     help="Predictive control for streaming pipelines on Spark.", no_args_is_help=True, pretty_exceptions_enable=False
 )
 app.command("run")(run.run)
+app.command("demo")(demo.demo)
 app.command("apps")(apps.apps)
 app.command("list")(operate.list_pipelines)
 app.command("status")(operate.status)

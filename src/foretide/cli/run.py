@@ -52,7 +52,7 @@ def run(
     spark = session(master, f"foretide-{name}", {"spark.sql.shuffle.partitions": "2"})
     spark.sparkContext.setLogLevel("FATAL")  # what goes wrong is said by Foretide
     console.print("Warming up ...", highlight=False)
-    _warm_up(spark, app)
+    warm_up(spark, app)
     plan = replay_of(topology)
     view = open_view(console, app, plan, split)
     pipeline = submit(spark, topology, Parquet(str(folder / "output")), str(folder / "checkpoint"), RunSettings())
@@ -87,7 +87,7 @@ def _fresh(output: Path | None, name: str) -> Path:
     return output
 
 
-def _warm_up(spark: Any, app: App) -> None:
+def warm_up(spark: Any, app: App) -> None:
     """Run a few rows through, so that the replay does not begin while the JVM is still loading classes."""
     topology = app.build(Load(seconds=1.0, rate=2000.0, paced=False))
     with tempfile.TemporaryDirectory(prefix="foretide-warm-up-") as folder:

@@ -24,6 +24,7 @@ from foretide.runtime.orders import Orders
 
 if TYPE_CHECKING:
     from foretide.control.decision import Decision
+    from foretide.control.foresight import Outlook
     from foretide.folder.control_folder import ControlFolder
     from foretide.metrics.audit import Alarm
     from foretide.metrics.batch import BatchReport
@@ -113,6 +114,11 @@ class Controller:
     def target(self) -> Target:
         """What is held: what was said at the start, and what a person has changed since."""
         return self._orders.target(self._initial)
+
+    def outlook(self, metric: str, subject: str) -> Outlook | None:
+        """What is foreseen of a figure, if anything may say so."""
+        seer = self._senses.seer
+        return None if seer is None else seer.foresight(time.time()).vote(metric, subject)
 
     @property
     def problems(self) -> list[str]:

@@ -150,6 +150,25 @@ class Curve:
         """
         return replace(self, poisson=seed)
 
+    def surging(self, start: float, factor: float) -> Self:
+        """The same load, and so many times as much from a second on.
+
+        >>> Curve.steps([(10, 2.0)]).surging(4, 3.0)
+        Curve(seconds=(4.0, 6.0), rates=(2.0, 6.0), endless=False, poisson=None)
+        """
+        check_number("start", start, 0, MAX_SECONDS)
+        check_number("factor", factor, 0, MAX_RATE)
+        seconds: list[float] = []
+        rates: list[float] = []
+        for begin, length, rate in zip(self._edges, self.seconds, self.rates, strict=False):
+            before = min(max(start - float(begin), 0.0), length)
+            parts = ((before, rate), (length - before, rate * factor))
+            for part, of_part in parts:
+                if part > MIN_SECONDS:
+                    seconds.append(part)
+                    rates.append(of_part)
+        return replace(self, seconds=tuple(seconds), rates=tuple(rates))
+
     def to_json(self) -> str:
         """The curve as text, without loss."""
         return json.dumps(asdict(self))
