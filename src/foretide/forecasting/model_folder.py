@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from foretide.errors import ForecastError, ModelFolderError
 from foretide.forecasting.catalogue import MODELS, make, make_mix
+from foretide.forecasting.forecaster import State
 from foretide.forecasting.model import LoadModel
 from foretide.forecasting.selection import Mix
 
@@ -44,6 +45,7 @@ class Card:
         values: How many values it has learnt.
         features: What it looks at, by model.
         scores: By horizon, on the values that were held back (out of sample).
+        last_step: The number of the step that it learnt last, counted from 1970, if known.
     """
 
     model: str
@@ -55,18 +57,24 @@ class Card:
     values: int
     features: Mapping[str, list[str]] = field(default_factory=dict)
     scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    last_step: int | None = None
 
 
 def save_model(folder: Path, model: LoadModel | Mix, card: Card) -> None:
     """Put a model in place of what the folder held."""
+    experts = [expert.name for expert in model.experts] if isinstance(model, Mix) else []
+    save_state(folder, model.state(), {**asdict(card), "experts": experts})
+
+
+def save_state(folder: Path, state: State, told: Mapping[str, Any]) -> None:
+    """Put the state of any model in place of what the folder held, and beside it what is told of it (for JSON)."""
     arrays: Arrays = {}
-    tree = _split(model.state(), "", arrays)
+    tree = _split(state, "", arrays)
     packed = io.BytesIO()
     np.savez_compressed(packed, allow_pickle=False, **arrays)
     digest = hashlib.sha256(packed.getvalue()).hexdigest()
     name = f"arrays-{digest[:16]}.npz"
-    experts = [expert.name for expert in model.experts] if isinstance(model, Mix) else []
-    about = {"format": FORMAT, **asdict(card), "experts": experts, "arrays": name, "sha256": digest, "state": tree}
+    about = {"format": FORMAT, **told, "arrays": name, "sha256": digest, "state": tree}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder / name, packed.getvalue())
@@ -96,6 +104,19 @@ def load_model(folder: Path) -> tuple[LoadModel | Mix, Card]:
     return model, card
 
 
+def load_state(folder: Path) -> tuple[State, Mapping[str, Any]]:
+    """The state that was saved there, and what was told of it.
+
+    Raises:
+        ModelFolderError: There is none, it is damaged, or it was saved by another version.
+    """
+    about = _about(folder)
+    try:
+        return _joined(about["state"], _arrays(folder, about)), about
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ModelFolderError(f"the model in '{folder}' is damaged ({error!r}); train it again.") from error
+
+
 def _fresh(card: Card, experts: list[str]) -> LoadModel | Mix:
     if card.model == Mix.name:
         return make_mix(card.horizons, card.seasons, card.seed, [MODELS[name] for name in experts])
@@ -115,9 +136,10 @@ def _about(folder: Path) -> dict[str, Any]:
 
 
 def _card(about: Mapping[str, Any]) -> Card:
-    kept = {name: about[name] for name in Card.__dataclass_fields__}
+    kept = {name: about[name] for name in Card.__dataclass_fields__ if name != "last_step"}
     seasons = kept["seasons"]
-    return Card(**kept | {"horizons": tuple(kept["horizons"]), "seasons": None if seasons is None else tuple(seasons)})
+    kept |= {"horizons": tuple(kept["horizons"]), "seasons": None if seasons is None else tuple(seasons)}
+    return Card(**kept, last_step=about.get("last_step"))
 
 
 def _arrays(folder: Path, about: Mapping[str, Any]) -> Arrays:

@@ -1,0 +1,182 @@
+"""The workers, foreseen: frames go to a process with a net (`seer_oracle`), and what it says is read as it comes.
+
+Nothing here waits for that process. While it is silent there is no outlook, and if it ends it is started again later.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any
+
+from foretide.control.foresight import Ahead, Outlook
+from foretide.forecasting.forecaster import LEVELS
+from foretide.forecasting.workers import MachineFrame
+from foretide.metrics.metric import Sample
+from foretide.metrics.snapshot import Key
+from foretide.runtime.seer_frames import Frames
+from foretide.runtime.seer_oracle import line_of, order
+from foretide.runtime.seer_process import environment
+from foretide.runtime.seer_settings import SeerSettings
+
+NEEDS = ("jax", "equinox", "optax")
+MISSING = (
+    "workers are not forecast: JAX, Equinox and Optax are not installed (pip install 'foretide[forecast]'); "
+    "the load is forecast without them"
+)
+_LEVELS = tuple(float(level) for level in LEVELS)
+_RETRY = 300.0
+_WAITING = 2048
+_NEWS = 50
+
+
+def oracle() -> Sequence[str]:
+    """The command of the process."""
+    return [sys.executable, "-m", "foretide.runtime.seer_oracle"]
+
+
+class WorkerSeer:
+    """Frames in, outlooks out. `take` and `turn` are for one thread, `outlooks` for any."""
+
+    def __init__(self, settings: SeerSettings, folder: Path | None, command: Sequence[str] | None = None) -> None:
+        self.settings, self.folder = settings, folder
+        self.problem: str | None = None if all(map(find_spec, NEEDS)) else MISSING
+        self.news: deque[str] = deque(maxlen=_NEWS)
+        self._able = self.problem is None
+        self._command = oracle() if command is None else command
+        self._frames = Frames(settings.worker_step, settings.net.keep)
+        self._line: _Line | None = None
+        self._start_at = 0.0
+        self._said: dict[str, Any] | None = None
+
+    def take(self, samples: Iterable[Sample]) -> None:
+        """Take in what was measured; whole frames go to the process, if there is one."""
+        for sample in samples:
+            closed = self._frames.add(sample)
+            if closed and self._line is not None:
+                self._send(closed)
+
+    def turn(self, now: float) -> None:
+        """Start the process once there is enough to learn from, and note if it has ended."""
+        if self._line is not None and self._line.ended:
+            self.problem = f"the process that forecasts workers has ended: {self._line.last_words()}"
+            self._start_at = now + _RETRY
+            self.close()
+        if self._line is None and self._able and now >= self._start_at and self._enough():
+            self._line = _Line(self._command, self._heard)
+            self._line.send(self._order())
+            self._send(list(self._frames.whole))
+
+    def _enough(self) -> bool:
+        least = self.settings.workers_least_history / self.settings.worker_step
+        saved = self.folder is not None and (self.folder / "model.json").exists()
+        return len(self._frames.whole) >= (1 if saved else least)
+
+    def _order(self) -> str:
+        settings = self.settings
+        least, every = (
+            max(1, round(seconds / settings.worker_step))
+            for seconds in (settings.workers_least_history, settings.workers_retrain_every)
+        )
+        kept = None if self.folder is None else str(self.folder)
+        return order(settings.net, settings.seed, least, every, settings.held_out, settings.niceness, kept)
+
+    def _send(self, frames: Sequence[MachineFrame | None]) -> None:
+        last = self._frames.last
+        if self._line is not None and last is not None:
+            for place, frame in enumerate(frames):
+                self._line.send(line_of(last - len(frames) + 1 + place, frame))
+
+    def _heard(self, message: dict[str, Any]) -> None:
+        """From the thread that reads."""
+        if "workers" in message:
+            self._said = message
+        if "problem" in message:
+            self.problem = message["problem"]
+        if "log" in message:
+            self.news.append(message["log"])
+
+    def outlooks(self, at: float) -> dict[Key, Outlook]:
+        """What is foreseen of each worker at a time; nothing if the last answer is too old."""
+        said, step = self._said, self.settings.worker_step
+        if said is None:
+            return {}
+        first = int(at // step) - int(said["step"])
+        found: dict[Key, Outlook] = {}
+        for worker, targets in said["workers"].items():
+            for target, ahead in targets.items():
+                places = range(max(first, 0), max(first, 0) + self.settings.net.horizon)
+                if places[-1] < len(ahead["mean"]):
+                    points = tuple(_ahead(ahead, place, (far + 1) * step) for far, place in enumerate(places))
+                    found[target, worker] = Outlook(said["by"], points, bool(said["votes"][target]))
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+
+def _ahead(told: dict[str, Any], place: int, seconds: float) -> Ahead:
+    return Ahead(seconds, told["mean"][place], dict(zip(_LEVELS, told["quantiles"][place], strict=True)))
+
+
+class _Line:
+    """A process that is spoken to in lines; a thread writes and one reads, so that nobody waits for it."""
+
+    def __init__(self, command: Sequence[str], heard: Any) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process is
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment()
+        )
+        self._waiting: queue.Queue[str | None] = queue.Queue(_WAITING)
+        pipes = self._process.stdin, self._process.stdout
+        for name, work, arguments in (("write", self._write, pipes[:1]), ("read", _read, (pipes[1], heard))):
+            threading.Thread(target=work, args=arguments, name=f"foretide-seer-{name}", daemon=True).start()
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def send(self, line: str) -> None:
+        """Without waiting: the process may be busy for a while, and what it cannot take is dropped."""
+        if not self._waiting.full():
+            self._waiting.put(line)
+
+    def _write(self, pipe: IO[bytes]) -> None:
+        try:
+            while (line := self._waiting.get()) is not None:
+                pipe.write(line.encode() + b"\n")
+                pipe.flush()
+        except (OSError, ValueError):
+            pass  # it has ended: `ended` says so
+
+    def last_words(self) -> str:
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="replace").strip().splitlines()
+        return said[-1] if said else f"code {self._process.returncode}"
+
+    def close(self) -> None:
+        if not self._waiting.full():
+            self._waiting.put(None)
+        self._process.kill()
+        self._process.wait()
+        self._errors.close()
+
+
+def _read(pipe: IO[bytes], heard: Any) -> None:
+    try:
+        for line in pipe:
+            heard(json.loads(line))
+    except (OSError, ValueError):
+        pass  # it was ended in the middle of a line
+    pipe.close()
