@@ -17,6 +17,9 @@ from pyspark.sql import functions as F
 
 import foretide as ft
 from foretide.apps.disturbance import cpu_hog, pin_executors
+from foretide.control.latency import Latency
+from foretide.runtime.attach import control
+from foretide.runtime.settings.model import Settings
 from foretide.workloads.keyed import Keyed
 
 if TYPE_CHECKING:
@@ -107,27 +110,11 @@ def batch(pipeline: ft.Pipeline, report: Any, begun: float) -> dict[str, Any]:
 
 
 def attach(pipeline: ft.Pipeline, variant: str) -> Any:
-    if variant != "foretide":
-        return None
-    from foretide.control.policies.bypass import Bypass
-    from foretide.control.step import Control
-    from foretide.control.setup import Target
-    from foretide.runtime.controller import Controller, Senses
-    from foretide.runtime.actor import Actor
-    from foretide.runtime.observer import Observer
-    from foretide.runtime.control_setup import setup_of
-    from foretide.spark.levers import Levers
-    from pyspark import SparkContext
-    class J:
-        last_id = 0
-        decisions = []
-        def note(self, d): self.decisions.append(d)
-    levers = Levers(SparkContext.getOrCreate())
-    senses = Senses(lambda: setup_of(pipeline.topology, pipeline.compiled.shape, pipeline.folder.routes(), levers, "500 ms", 4),
-      pipeline.monitor.snapshot, Observer(pipeline.folder, levers, lambda: pipeline.started), Actor(pipeline.folder, levers), pipeline.folder, J())
-    c = Controller(Control((Bypass(),)), Target(2.0), senses)
-    pipeline.on_report(c.see)
-    return c.start()
+    if variant == "foretide":
+        return control(pipeline, ["bypass"], Latency(p99="3s"), settings=Settings())
+    if variant == "reactive":
+        return control(pipeline, ["reactive"], Latency(p99="3s"), settings=Settings())
+    return None
 
 
 if __name__ == "__main__":

@@ -28,7 +28,9 @@ ForetideError
  |- ControlError             a control loop that was set up or spoken to wrongly
  |   |- ControlSettingError      a setting of a policy or guard out of its bounds; says which and what would do
  |   |- ActionError              an action that makes no sense, such as a pool of no replicas
- |   '- DecisionFormatError      a kept decision that cannot be read back
+ |   |- DecisionFormatError      a kept decision that cannot be read back
+ |   |- DecisionNotFoundError    no decision was kept, or none of that number
+ |   '- ReplayError              a history that lacks what a replay needs
  |- SettingsError            a setting that is unknown, of the wrong type or impossible; names where it was given
  |- DurationError            a number or text that is no duration
  '- EnvironmentNotReadyError something outside Foretide is missing: Java, an extra package
@@ -264,6 +266,22 @@ class SettingsError(ForetideError):
 
 class DurationError(ForetideError, ValueError):
     """A number or text that is no duration; the message says what would be one."""
+
+
+class DecisionNotFoundError(ControlError):
+    """No decision of a pipeline was kept, or none of that number (`decision`)."""
+
+    def __init__(self, pipeline: str, decision: int | None = None, newest: int = 0) -> None:
+        self.pipeline = pipeline
+        self.decision = decision
+        what = f"no decision of '{pipeline}' was kept yet; they are while its control loop runs"
+        if newest:
+            what = f"there is no decision {decision} of '{pipeline}'; `foretide decisions` lists them up to {newest}"
+        super().__init__(what)
+
+
+class ReplayError(ControlError):
+    """A history that lacks what a replay needs; the message says what, and where it comes from."""
 
 
 class MonitoringError(ForetideError):

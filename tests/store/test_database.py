@@ -6,6 +6,7 @@ import sys
 import pytest
 from sqlalchemy import create_engine, text
 
+from foretide.control.decision import Decision
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store.database import database_url, shown
@@ -132,3 +133,20 @@ def test_processes_that_open_a_new_store_at_the_same_time_all_get_it(location, s
     assert [process.exitcode for process in processes] == [0, 0, 0, 0]
     with MetricStore.open(location) as store:
         assert store.pipelines() == names
+
+
+def decide(location, number):
+    with MetricStore.open(location) as store:
+        store.write_decisions("p", [Decision(number, 1.0, "p", problems=("one",))])
+
+
+def test_processes_that_add_tables_to_an_older_store_at_the_same_time_all_succeed(location, start_process):
+    MetricStore.open(location).close()
+    sql(location, "DROP TABLE foretide_decisions")
+    sql(location, "DROP TABLE foretide_setups")
+    processes = [start_process(decide, location, number) for number in (1, 2, 3)]
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    with MetricStore.open(location) as store:
+        assert [decision.id for decision in store.decisions("p")] == [1, 2, 3]

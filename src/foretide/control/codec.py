@@ -24,6 +24,8 @@ def encode(value: Any) -> Any:
         return {str(key): encode(each) for key, each in value.items()}
     if isinstance(value, tuple | list):
         return [encode(each) for each in value]
+    if isinstance(value, frozenset):
+        return sorted(encode(each) for each in value)
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -44,8 +46,8 @@ def _decode(hint: Any, data: Any) -> Any:
     origin = get_origin(hint)
     if origin in {Union, types.UnionType}:
         return _decode_union(get_args(hint), data)
-    if origin is tuple:
-        return tuple(_decode(get_args(hint)[0], each) for each in data)
+    if origin in {tuple, frozenset}:
+        return origin(_decode(get_args(hint)[0], each) for each in data)
     if origin is Mapping:
         return {key: _decode(get_args(hint)[1], each) for key, each in data.items()}
     if isinstance(hint, type) and is_dataclass(hint):
@@ -53,11 +55,20 @@ def _decode(hint: Any, data: Any) -> Any:
         return hint(**{key: _decode(_hints(hint)[key], each) for key, each in data.items() if key in known})
     if origin is Literal and data not in get_args(hint):
         raise ValueError(f"'{data}' is none of {', '.join(get_args(hint))}")
-    return float(data) if hint is float else data
+    return data if origin is Literal else _decode_plain(hint, data)
+
+
+def _decode_plain(kind: type, data: Any) -> Any:
+    """A text, number or truth value; numbers may have been written as any other kind of number."""
+    if kind is float or (kind is int and isinstance(data, float) and data.is_integer()):
+        return kind(data)
+    if type(data) is not kind:
+        raise TypeError(f"expected {kind.__name__}, found {type(data).__name__}")
+    return data
 
 
 def _decode_union(kinds: tuple[Any, ...], data: Any) -> Any:
-    if data is None:
+    if data is None and type(None) in kinds:
         return None
     if isinstance(data, Mapping) and "kind" in data:
         return _decode(_KINDS[data["kind"]], data)

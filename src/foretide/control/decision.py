@@ -8,7 +8,7 @@ from typing import Literal
 
 from foretide.control.actions import Action
 from foretide.control.codec import decode, encode
-from foretide.errors import DecisionFormatError
+from foretide.errors import ActionError, DecisionFormatError
 
 FORMAT = 1
 ControlMode = Literal["act", "advise"]
@@ -129,6 +129,11 @@ class Decision:
         return tuple(wish.action for wish in self.chosen)
 
     @property
+    def acted(self) -> bool:
+        """Whether anything was touched."""
+        return bool(self.chosen) and self.mode == "act"
+
+    @property
     def winners(self) -> tuple[str, ...]:
         """The policies that got their way."""
         return tuple(dict.fromkeys(wish.policy for wish in self.chosen))
@@ -159,5 +164,5 @@ class Decision:
             if written != FORMAT:
                 raise DecisionFormatError(f"a decision of format {written}; this release reads {FORMAT}")
             return decode(Decision, data)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ActionError) as error:
             raise DecisionFormatError(f"a decision that cannot be read ({error})") from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
 
-from foretide.errors import ControlError
+from foretide.errors import ControlError, StoreError
 from foretide.folder.publication import absolute, local_path
 from foretide.runtime.actor import Actor
 from foretide.runtime.control_setup import inferred_setup, setup_of
@@ -22,6 +22,7 @@ from foretide.runtime.settings.load import load_settings
 from foretide.runtime.settings.model import Settings
 from foretide.spark.edge import control_folder
 from foretide.spark.levers import Levers
+from foretide.store.metric_store import MetricStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from foretide.control.setup import Setup, Target
     from foretide.control.step import Control
     from foretide.runtime.follower import Follower
+    from foretide.runtime.monitor import Monitor
 
 _STATE_PARTITIONS = "spark.sql.shuffle.partitions"
 
@@ -64,7 +66,10 @@ def control(
     levers = Levers(SparkContext.getOrCreate())
     levers.most = most_executors or levers.most
     controller = Controller(
-        _rules(chosen, policies, mode), target or chosen.to_target(), _senses(follower, levers, chosen)
+        _rules(chosen, policies, mode),
+        target or chosen.to_target(),
+        _senses(follower, levers, chosen),
+        chosen.control.period,
     )
     follower.on_report(controller.see)
     follower.at_end(controller.stop)
@@ -99,7 +104,7 @@ def _senses(follower: Follower, levers: Levers, settings: Settings) -> Senses:
     monitor = follower.monitor
     assert monitor is not None  # noqa: S101 - checked by the caller
     started: Callable[[], float] = lambda: follower.started  # type: ignore[attr-defined] # noqa: E731
-    seer = Seer(settings.forecasts, folder=_models(follower.folder.location))
+    seer = Seer(settings.forecasts, folder=_models(follower.folder.location)).start()
     monitor.on_samples(seer.see)
     return Senses(
         setup=_setup(follower, levers),
@@ -107,10 +112,22 @@ def _senses(follower: Follower, levers: Levers, settings: Settings) -> Senses:
         observer=Observer(follower.folder, levers, started),
         actor=Actor(follower.folder, levers, _restarting(follower)),
         folder=follower.folder,
-        journal=Journal(monitor.writer, monitor.last_decision()),
+        journal=Journal(monitor.writer, _last_decision(monitor) + 1),
+        record=(lambda _: None) if monitor.writer is None else monitor.writer.put_setup,
         seer=seer,
         limits=tuple(levers.limits),
     )
+
+
+def _last_decision(monitor: Monitor) -> int:
+    """The number of the last decision that an earlier loop has left in the store."""
+    if not monitor.store:
+        return 0
+    try:
+        with MetricStore.open(monitor.store) as store:
+            return store.last_decision_id(monitor.name)
+    except StoreError:
+        return 0  # the writer says what is wrong with it
 
 
 def _models(location: str) -> Path | None:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.control.explain import summary
 from foretide.control.foresight import Foresight
+from foretide.control.recorded import Recorded
 from foretide.control.setup import Setup, Target
 from foretide.control.step import Control, ControlState, step
 from foretide.control.world import World
-from foretide.errors import ControlError
 from foretide.runtime.orders import Orders
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Senses:
     actor: Actor
     folder: ControlFolder
     journal: Journal
+    record: Callable[[Recorded], None] = lambda _: None
     seer: Seer | None = None
     limits: tuple[str, ...] = ()
 
@@ -60,8 +61,11 @@ class Senses:
 class Controller:
     """Controls one query. Made by `ft.control`; `decisions` are the last ones, `problems` what it cannot do."""
 
-    def __init__(self, control: Control, target: Target, senses: Senses, hung_after: float = _HUNG) -> None:
-        self.control, self._initial, self._senses, self._hung_after = control, target, senses, hung_after
+    def __init__(
+        self, control: Control, target: Target, senses: Senses, period: float = 0.0, hung_after: float = _HUNG
+    ) -> None:
+        self.control, self._initial, self._senses = control, target, senses
+        self._period, self._hung_after = period, hung_after
         self._reports: queue.SimpleQueue[BatchReport] = queue.SimpleQueue()
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._orders = Orders(senses.folder, time.time())
@@ -74,9 +78,18 @@ class Controller:
         self._problem: str | None = None
         self.cycles = 0
         self.last: Decision | None = None
+        self._recorded: Recorded | None = None
 
     def _fresh(self) -> ControlState:
         return replace(self.control.start(), decisions=self._senses.journal.last_id)
+
+    def _record(self, world: World) -> None:
+        """Keep what a replay needs, whenever something of it has changed."""
+        names = tuple(policy.name for policy in self.control.policies)
+        now = Recorded(world.at, world.setup, world.target, world.observed, names)
+        if self._recorded is None or replace(self._recorded, at=now.at) != now:
+            self._recorded = now
+            self._senses.record(now)
 
     # ---- from outside
 
@@ -108,7 +121,7 @@ class Controller:
     @property
     def decisions(self) -> list[Decision]:
         """The last decisions that had something to say, the newest last."""
-        return self._senses.journal.decisions
+        return list(self._senses.journal.decisions)
 
     @property
     def target(self) -> Target:
@@ -124,7 +137,7 @@ class Controller:
     def problems(self) -> list[str]:
         """What the loop cannot do at present, in sentences."""
         seer = self._senses.seer.problems if self._senses.seer is not None else []
-        found = [self._problem, self._orders.problem, *self._senses.limits, *seer]
+        found = [self._problem, self._senses.journal.problem, self._orders.problem, *self._senses.limits, *seer]
         return [problem for problem in found if problem]
 
     # ---- the thread
@@ -155,6 +168,7 @@ class Controller:
             if self._stopping.is_set() or generation != self._generation:
                 return
             self._guarded_cycle(generation)
+            self._stopping.wait(self._period)
 
     def _guarded_cycle(self, generation: int) -> None:
         self._cycle_began = time.monotonic()
@@ -177,6 +191,7 @@ class Controller:
         world = self._world()
         if world is None:
             return
+        self._record(world)
         state, decision = step(self.control, self._state, world)
         if generation != self._generation:
             return  # it hung, and another thread has taken over
@@ -241,9 +256,3 @@ class Controller:
             self._senses.folder.report_control({**self.status(), "ended": ended})
         except Exception:
             log.exception("the state of the control loop cannot be written; it goes on")
-
-
-def check_control(control: Control, setup_known: bool) -> None:  # noqa: FBT001
-    """Refuse a loop that could never do anything."""
-    if not control.policies and setup_known:
-        raise ControlError("a control loop without policies does nothing; name at least one, such as 'bypass'")

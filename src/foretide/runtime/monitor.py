@@ -43,7 +43,7 @@ class Monitor:
     """Watches one pipeline. `see` takes a batch in; `snapshot` tells all that is known."""
 
     def __init__(self, topology: Topology, control: str, workers: Workers, settings: MonitorSettings) -> None:
-        self._name = topology.name
+        self.name = topology.name
         self._arrivals = Arrivals.of(topology)
         self._sole_sources = sole_sources(topology)
         self._board = Board(topology.name, settings.smoothing)
@@ -60,7 +60,7 @@ class Monitor:
 
     def _open_writer(self, retention: float) -> StoreWriter:
         writer_settings = WriterSettings(retention_seconds=retention or None)
-        return StoreWriter(lambda: MetricStore.open(self.store), self._name, writer_settings).start()
+        return StoreWriter(lambda: MetricStore.open(self.store), self.name, writer_settings).start()
 
     def start(self) -> None:
         """Begin to read workers and machines."""
@@ -106,7 +106,7 @@ class Monitor:
         self._before = report.finished
         spouts = self._arrivals.figures(report)
         latency = self._arrivals.latency(report, spouts)
-        return Around(since if since > 0 else report.duration, self._name, spouts, latency, self._sole_sources)
+        return Around(since if since > 0 else report.duration, self.name, spouts, latency, self._sole_sources)
 
     def _keep_alarms(self, alarms: list[AlarmRecord]) -> None:
         if self.writer is not None and alarms:

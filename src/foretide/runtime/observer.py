@@ -51,9 +51,9 @@ class Observer:
     def see(self, report: BatchReport) -> None:
         """Take a batch in: what it read was in force."""
         self.note_published(report.finished)
-        if report.route_version in self._tables:
-            self._version = report.route_version
-            self._in_force = self._tables[report.route_version]
+        version = report.route_version
+        if version is not None and version in self._tables:
+            self._version, self._in_force = version, self._tables[version]
         begun = report.finished - report.duration
         known = [limits for at, limits in self._limits if at <= begun]
         self._admission = {**(known[-1] if known else self._limits[0][1] if self._limits else {})}

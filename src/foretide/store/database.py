@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, m
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from foretide.errors import StoreError
-from foretide.store.schema import METADATA, SCHEMA, VERSION
+from foretide.store.schema import ADDED, METADATA, SCHEMA, VERSION
 
 LOCK_SECONDS = 5
 """How long to wait for another writer, or for a connection, before it counts as a problem."""
@@ -88,7 +88,7 @@ def _sqlite_file(url: URL) -> URL:
 
 
 def open_database(url: URL, *, create: bool = True) -> Engine:
-    """Connect and see that the tables are there. Nothing is written when they are.
+    """Connect and see that the tables are there. Nothing is written when they are; those that are new are added.
 
     Args:
         url: As from `database_url`.
@@ -173,6 +173,7 @@ def _set_up_postgres(connection: Any, _record: Any) -> None:
 def _prepare(engine: Engine, url: URL, *, create: bool) -> None:
     with engine.connect() as connection:
         found = _version(connection)
+        lacks = found == VERSION and not all(inspect(connection).has_table(table.name) for table in ADDED)
     if found is None:
         if not create:
             raise StoreError(f"there is no store in '{shown(url)}'; a pipeline that keeps its metrics there makes it")
@@ -181,6 +182,8 @@ def _prepare(engine: Engine, url: URL, *, create: bool) -> None:
     if found != VERSION:
         remedy = "update Foretide, or use another store" if found > VERSION else "use another store"
         raise StoreError(f"the store '{shown(url)}' has version {found}, and this is for version {VERSION}: {remedy}")
+    if lacks:
+        _add_tables(engine, needed=create)
 
 
 def _version(connection: Connection) -> int | None:
@@ -189,10 +192,22 @@ def _version(connection: Connection) -> int | None:
     return connection.scalar(select(SCHEMA.c.version))
 
 
-def _create(connection: Connection) -> int:
-    """Make the tables, unless another process was quicker."""
+def _add_tables(engine: Engine, *, needed: bool) -> None:
+    """Make the tables that are missing. Who may only read does without them."""
+    with suppress(*(() if needed else (DBAPIError,))), writing(engine).begin() as connection:
+        _wait_for_others(connection)
+        METADATA.create_all(connection)
+
+
+def _wait_for_others(connection: Connection) -> None:
+    """One process at a time makes tables; SQLite sees to that by itself."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _CREATION_LOCK})
+
+
+def _create(connection: Connection) -> int:
+    """Make the tables, unless another process was quicker."""
+    _wait_for_others(connection)
     found = _version(connection)
     if found is None:
         METADATA.create_all(connection)

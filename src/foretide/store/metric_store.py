@@ -1,4 +1,4 @@
-"""The store of metrics and alarms, on SQLite or PostgreSQL. Every call is short, and safe from any thread.
+"""The store of metrics, alarms and decisions, on SQLite or PostgreSQL. Every call is short, and safe from any thread.
 
 Time is what orders samples, not arrival: after a clock has jumped back, its samples are kept with the time they came
 with, and lie among older ones.
@@ -6,6 +6,7 @@ with, and lie among older ones.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
@@ -16,9 +17,11 @@ from typing import TYPE_CHECKING, Any, Self
 from sqlalchemy import Connection, Engine, Select, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
+from foretide.control.decision import Decision, Effect
+from foretide.control.recorded import Recorded
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
-from foretide.store import retention
+from foretide.store import journal, retention
 from foretide.store.database import database_url, open_database, store_errors, writing
 from foretide.store.queries import (
     Selection,
@@ -28,10 +31,10 @@ from foretide.store.queries import (
     samples_newest_first,
     samples_oldest_first,
     series_of,
-    upsert_samples,
+    upsert,
 )
-from foretide.store.records import AlarmRecord, Series, flaw, name_flaw, storable_text
-from foretide.store.schema import ALARMS, SERIES
+from foretide.store.records import AlarmRecord, Kept, Series, flaw, name_flaw, storable_text
+from foretide.store.schema import ALARMS, SAMPLES, SERIES
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -39,12 +42,14 @@ if TYPE_CHECKING:
 NAMES_AT_ONCE = 1_000
 """Series looked up in one statement; databases limit its parameters."""
 
+log = logging.getLogger("foretide")
+
 SeriesName = tuple[str, str, str]
 """Pipeline, metric, subject."""
 
 
 class MetricStore:
-    """Metrics and alarms of any number of pipelines.
+    """Metrics, alarms and decisions of any number of pipelines.
 
     Several processes may use one store at the same time. A call that the database refuses raises StoreError.
 
@@ -102,7 +107,7 @@ class MetricStore:
             ids = self._series_ids(connection, {(pipeline, sample.metric, sample.subject) for sample in samples})
             values = {(ids[pipeline, s.metric, s.subject], float(s.at)): float(s.value) for s in samples}
             rows = [{"series_id": key[0], "at": key[1], "value": value} for key, value in sorted(values.items())]
-            connection.execute(upsert_samples(connection.dialect), rows)
+            connection.execute(upsert(SAMPLES, connection.dialect), rows)
         self._ids |= ids  # only once committed: what was rolled back may become the id of another series
 
     def _series_ids(self, connection: Connection, wanted: set[SeriesName]) -> dict[SeriesName, int]:
@@ -186,8 +191,73 @@ class MetricStore:
         query = alarms_newest_first(Selection(pipeline, since=since, until=until)).limit(limit)
         return [AlarmRecord(*row) for row in reversed(self._rows(query))]
 
+    def write_decisions(
+        self, pipeline: str, decisions: Sequence[Decision], *, most: int = journal.MOST_DECISIONS
+    ) -> None:
+        """Keep decisions, all or none, and tell earlier ones what the news of these say of them.
+
+        One of the same number takes the place of the old one. Beyond the newest `most`, the oldest go.
+        """
+        _check(pipeline, decisions)
+        if decisions:
+            with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
+                journal.write_decisions(connection, pipeline, decisions, most)
+
+    def decisions(
+        self,
+        pipeline: str,
+        *,
+        last: int | None = None,
+        since: float | None = None,
+        ids: Collection[int] | None = None,
+        acted: bool = False,
+        on_problem: journal.OnProblem = log.warning,
+    ) -> list[Decision]:
+        """Decisions by their number.
+
+        Args:
+            pipeline: Whose decisions.
+            last: The newest so many.
+            since: From this time on.
+            ids: Only these.
+            acted: Only those that changed something.
+            on_problem: Told of a decision that is damaged, which is left out.
+        """
+        wanted = journal.DecisionsWanted(pipeline, last, since, ids, acted)
+        rows = reversed(self._rows(wanted.newest_first()))
+        return list(journal.read_back(rows, Decision.from_json, "decision", on_problem))
+
+    def last_decision_id(self, pipeline: str) -> int:
+        """The highest number of a decision; 0 when there is none."""
+        return self._rows(journal.newest_id(pipeline))[0][0] or 0
+
+    def set_effect(self, pipeline: str, effect: Effect) -> bool:
+        """Tell a decision how it turned out. False when it is not there, or damaged."""
+        with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
+            return journal.set_effect(connection, pipeline, effect)
+
+    def write_setup(self, pipeline: str, recorded: Recorded) -> None:
+        """Keep how a pipeline is set up from a moment on. One of the same time takes the place of the old one."""
+        self.write_setups(pipeline, [recorded])
+
+    def write_setups(self, pipeline: str, recorded: Sequence[Recorded]) -> None:
+        """Keep several such records, all or none."""
+        _check(pipeline, recorded)
+        if recorded:
+            with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
+                journal.write_setups(connection, pipeline, recorded)
+
+    def setups(self, pipeline: str, *, on_problem: journal.OnProblem = log.warning) -> list[Recorded]:
+        """How a pipeline was set up, in the order of time. A record that is damaged is told and left out."""
+        rows = self._rows(journal.setups_of(pipeline))
+        return list(journal.read_back(rows, Recorded.from_json, "setup", on_problem))
+
+    def setup(self, pipeline: str) -> Recorded | None:
+        """How a pipeline is set up; None when that was never kept."""
+        return next(reversed(self.setups(pipeline)), None)
+
     def forget(self, before: float, *, at_most: int | None = None) -> int:
-        """Forget the samples, alarms and series of all pipelines from before a moment. Says how many samples went.
+        """Forget what all pipelines measured and decided before a moment. Says how many samples went.
 
         Each transaction is small, so that writers go on meanwhile. With `at_most`, ask again while that many go. The
         space is used again for new samples; the file does not shrink.
@@ -196,6 +266,7 @@ class MetricStore:
             removed = retention.forget_samples(self._writing, before, at_most)
             if at_most is None or removed < at_most:
                 retention.forget_alarms(self._writing, before)
+                retention.forget_decisions(self._writing, before)
                 retention.forget_empty_series(self._writing)
         return removed
 
@@ -207,7 +278,7 @@ class MetricStore:
         return store_errors(doing, self._engine.url)
 
 
-def _check(pipeline: str, records: Sequence[Sample | AlarmRecord]) -> None:
+def _check(pipeline: str, records: Sequence[Kept]) -> None:
     if wrong := name_flaw(pipeline):
         raise StoreError(f"the pipeline cannot be stored: {wrong}")
     for record in records:

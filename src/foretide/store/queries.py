@@ -89,10 +89,11 @@ def _insert(table: Table, dialect: Dialect) -> postgresql.Insert | sqlite.Insert
     return postgresql.insert(table) if dialect.name == "postgresql" else sqlite.insert(table)
 
 
-def upsert_samples(dialect: Dialect) -> postgresql.Insert | sqlite.Insert:
-    """Insert samples; one of the same series and time takes the place of the old one."""
-    insert = _insert(SAMPLES, dialect)
-    return insert.on_conflict_do_update(index_elements=["series_id", "at"], set_={"value": insert.excluded.value})
+def upsert(table: Table, dialect: Dialect) -> postgresql.Insert | sqlite.Insert:
+    """Insert rows; one of the same primary key takes the place of the old one."""
+    insert, key = _insert(table, dialect), list(table.primary_key.columns.keys())
+    values = {name: insert.excluded[name] for name in table.columns.keys() if name not in key}  # noqa: SIM118
+    return insert.on_conflict_do_update(index_elements=key, set_=values)
 
 
 def insert_missing(table: Table, dialect: Dialect) -> postgresql.Insert | sqlite.Insert:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from foretide.control.decision import Decision
+from foretide.control.recorded import Recorded
 from foretide.metrics.metric import Sample
+
+LARGEST_NUMBER = 2**63 - 1
+"""The largest number that a decision can have in the store."""
 
 LONGEST_NAME = 512
 """Bytes of a pipeline's, metric's or subject's name: PostgreSQL's indexes take three such names, and not much more."""
@@ -40,17 +45,33 @@ class AlarmRecord:
     source: str
 
 
-def flaw(record: Sample | AlarmRecord) -> str | None:
-    """Why a sample or alarm cannot be kept, None for a good one.
+Kept = Sample | AlarmRecord | Decision | Recorded
+"""All that a store keeps."""
+
+
+def flaw(record: Kept) -> str | None:
+    """Why something cannot be kept, None for a good one.
 
     >>> flaw(Sample("cpu.percent", "worker-1", at=0.0, value=float("nan")))
     'its value is nan; what is not known has no sample'
     """
+    if isinstance(record, Decision | Recorded):
+        return _figure_flaw("time", record.at) or _text_flaw(record)
     if isinstance(record, Sample):
         wrong = _figure_flaw("value", record.value) or name_flaw(record.metric)
     else:
         wrong = name_flaw(record.rule) or name_flaw(record.severity) or name_flaw(record.source)
     return wrong or _figure_flaw("time", record.at) or name_flaw(record.subject)
+
+
+def _text_flaw(record: Decision | Recorded) -> str | None:
+    if isinstance(record, Decision) and not 0 < record.id <= LARGEST_NUMBER:
+        return f"its number is {record.id}; they count up from 1"
+    try:
+        record.to_json()
+    except (TypeError, ValueError) as error:
+        return f"it cannot be written as JSON ({error})"
+    return None
 
 
 def _figure_flaw(what: str, figure: float) -> str | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Engine, delete, exists, select
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, exists, select
 from sqlalchemy.exc import IntegrityError
 
-from foretide.store.schema import ALARMS, SAMPLES, SERIES
+from foretide.store.schema import ALARMS, DECISIONS, SAMPLES, SERIES, SETUPS
 
 CHUNK = 5_000
 """Samples deleted in one transaction: some hundredths of a second on a disk."""
@@ -56,3 +58,20 @@ def forget_alarms(engine: Engine, before: float) -> None:
     """Delete alarms from before a moment: there are few."""
     with engine.begin() as connection:
         connection.execute(delete(ALARMS).where(ALARMS.c.at < before))
+
+
+def forget_decisions(engine: Engine, before: float) -> None:
+    """Delete decisions from before a moment, and setups that were replaced before it."""
+    later = SETUPS.alias()
+    replaced = exists().where(later.c.pipeline == SETUPS.c.pipeline, later.c.at > SETUPS.c.at, later.c.at <= before)
+    with engine.begin() as connection:
+        connection.execute(delete(DECISIONS).where(DECISIONS.c.at < before))
+        connection.execute(delete(SETUPS).where(replaced))
+
+
+def keep_newest(connection: Connection, table: Table, pipeline: str, order: ColumnElement[Any], most: int) -> None:
+    """Delete all but the newest so many rows of a pipeline."""
+    mine = table.c.pipeline == pipeline
+    first_gone = connection.scalar(select(order).where(mine).order_by(order.desc()).limit(1).offset(most))
+    if first_gone is not None:
+        connection.execute(delete(table).where(mine, order <= first_gone))

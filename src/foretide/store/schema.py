@@ -7,10 +7,25 @@ and makes writing the same sample again harmless.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Double, ForeignKey, Integer, MetaData, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
 
 VERSION = 1
-"""Version of these tables. A store of a newer one is refused, never changed."""
+"""Version of these tables. A store of a newer one is refused, never changed.
+
+A new table is no new version: releases that do not know it leave it alone, and others add it to a store without it.
+"""
 
 METADATA = MetaData()
 
@@ -51,3 +66,25 @@ ALARMS = Table(
     Column("source", Text, nullable=False),
     UniqueConstraint("pipeline", "at", "rule", "subject", "source"),
 )
+
+DECISIONS = Table(
+    "foretide_decisions",
+    METADATA,
+    Column("pipeline", Text, primary_key=True),
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("acted", Boolean, nullable=False),
+    Column("json", Text, nullable=False),
+    Index("foretide_decisions_at", "at"),
+)
+
+SETUPS = Table(
+    "foretide_setups",
+    METADATA,
+    Column("pipeline", Text, primary_key=True),
+    Column("at", Double, primary_key=True),
+    Column("json", Text, nullable=False),
+)
+
+ADDED = (DECISIONS, SETUPS)
+"""Tables that a store may lack."""

@@ -1,7 +1,7 @@
 """Writing to the store beside a running pipeline: a full disk or a lost server never stops or slows it.
 
-Samples and alarms go into bounded queues, and one thread of its own writes them. While the store fails, it is tried
-again after ever longer pauses, `problem` says what is wrong, and the oldest samples go when the queue is full.
+Samples, alarms and decisions go into bounded queues, and one thread of its own writes them. While the store fails, it
+is tried again after ever longer pauses, `problem` says what is wrong, and the oldest go when a queue is full.
 
 A clock that jumps back is no problem: samples are written with the time they came with, and read by it. Pauses and
 the rounds of forgetting go by a clock that cannot jump.
@@ -13,18 +13,22 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Condition, Thread
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from foretide.control.decision import Decision
+from foretide.control.recorded import Recorded
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store.backlog import Backlog
+from foretide.store.journal import MOST_DECISIONS
 from foretide.store.records import AlarmRecord, flaw
 
 if TYPE_CHECKING:
     from foretide.store.metric_store import MetricStore
 
-Record = TypeVar("Record", Sample, AlarmRecord)
+Record = TypeVar("Record", Sample, AlarmRecord, Decision, Recorded)
 
 FORGOTTEN_AT_ONCE = 20_000
 """Samples forgotten between two batches that are written."""
@@ -37,8 +41,10 @@ class WriterSettings:
     Attributes:
         capacity: Samples that may wait; then the oldest go.
         alarm_capacity: Alarms that may wait; then the oldest go.
+        decision_capacity: Decisions that may wait, and setups; then the oldest go.
         batch: Most samples in one transaction.
-        retention_seconds: How long samples and alarms are kept; None for ever.
+        retention_seconds: How long samples, alarms and decisions are kept; None for ever.
+        most_decisions: Decisions that are kept at most, however young.
         prune_every: Seconds between two rounds of forgetting.
         first_pause: Seconds before a failing store is tried again; doubled with each failure.
         longest_pause: Seconds that such a pause lasts at most.
@@ -46,25 +52,27 @@ class WriterSettings:
 
     capacity: int = 100_000
     alarm_capacity: int = 1_000
+    decision_capacity: int = 1_000
     batch: int = 5_000
     retention_seconds: float | None = None
+    most_decisions: int = MOST_DECISIONS
     prune_every: float = 600.0
     first_pause: float = 0.5
     longest_pause: float = 30.0
 
     def __post_init__(self) -> None:
-        counts = (self.capacity, self.alarm_capacity, self.batch)
+        counts = (self.capacity, self.alarm_capacity, self.decision_capacity, self.batch, self.most_decisions)
         times = (self.retention_seconds or 1.0, self.prune_every, self.first_pause, self.longest_pause)
         if min(counts) < 1 or min(times) <= 0 or self.retention_seconds == 0:
             raise StoreError(f"a writer's sizes and times have to be above 0: {self}")
 
 
 class StoreWriter:
-    """Writes what one pipeline measures. `put` and `put_alarms` never wait for the store, and never fail.
+    """Writes what one pipeline measures and decides. Putting never waits for the store, and never fails.
 
     Attributes:
         problem: What is wrong with the store now; None when all is well.
-        refused: Samples and alarms that no store can keep, such as a value of NaN.
+        refused: Samples, alarms and decisions that no store can keep, such as a value of NaN.
     """
 
     def __init__(
@@ -94,6 +102,9 @@ class StoreWriter:
         self._changed = Condition()
         self._samples = Backlog[Sample](self._settings.capacity)
         self._alarms = Backlog[AlarmRecord](self._settings.alarm_capacity)
+        self._decisions = Backlog[Decision](self._settings.decision_capacity)
+        self._setups = Backlog[Recorded](self._settings.decision_capacity)
+        self._backlogs: tuple[Backlog[Any], ...] = (self._samples, self._alarms, self._decisions, self._setups)
         self._failures = 0
         self._hurry = False
         self._closing = False
@@ -115,14 +126,14 @@ class StoreWriter:
 
     @property
     def dropped(self) -> int:
-        """Samples and alarms that were given up because the store did not take them in time."""
-        return self._samples.dropped + self._alarms.dropped
+        """How much was given up because the store did not take it in time."""
+        return sum(backlog.dropped for backlog in self._backlogs)
 
     @property
     def pending(self) -> int:
-        """Samples and alarms that are neither written nor given up."""
+        """How much is neither written nor given up."""
         with self._changed:
-            return self._samples.pending + self._alarms.pending
+            return sum(backlog.pending for backlog in self._backlogs)
 
     def put(self, samples: Sequence[Sample]) -> None:
         """Have samples written soon. After `close` they are dropped."""
@@ -132,14 +143,22 @@ class StoreWriter:
         """Have alarms written soon. After `close` they are dropped."""
         self._put(self._alarms, alarms)
 
+    def put_decisions(self, decisions: Sequence[Decision]) -> None:
+        """Have decisions written soon, and earlier ones told what the news of these say. After `close` dropped."""
+        self._put(self._decisions, decisions)
+
+    def put_setup(self, recorded: Recorded) -> None:
+        """Have it written soon how the pipeline is set up. After `close` it is dropped."""
+        self._put(self._setups, [recorded])
+
     def flush(self, timeout: float) -> bool:
         """Wait until all that was put so far is written or given up; False when that takes longer."""
         with self._changed:
-            samples, alarms = self._samples.received, self._alarms.received
+            so_far = [(backlog, backlog.received) for backlog in self._backlogs]
             self._hurry = True
             self._changed.notify_all()
             return self._changed.wait_for(
-                lambda: self._samples.settled >= samples and self._alarms.settled >= alarms, timeout
+                lambda: all(backlog.settled >= received for backlog, received in so_far), timeout
             )
 
     def close(self, timeout: float = 5.0) -> bool:
@@ -167,6 +186,8 @@ class StoreWriter:
             store = self._opened()
             self._pass_on(self._alarms, store.write_alarms)
             self._pass_on(self._samples, store.write)
+            self._pass_on(self._setups, store.write_setups)
+            self._pass_on(self._decisions, partial(store.write_decisions, most=self._settings.most_decisions))
             due = self._forget(store)
         except Exception as error:  # noqa: BLE001 - whatever it is, the thread has to live on
             return self._failed(error)
@@ -242,8 +263,8 @@ class StoreWriter:
 
     def _give_up(self) -> None:
         with self._changed:
-            self._samples.drop_all()
-            self._alarms.drop_all()
+            for backlog in self._backlogs:
+                backlog.drop_all()
             self._changed.notify_all()
 
     def _put(self, backlog: Backlog[Record], records: Sequence[Record]) -> None:
@@ -255,4 +276,4 @@ class StoreWriter:
                 self._changed.notify_all()
 
     def _waiting(self) -> bool:
-        return len(self._samples) + len(self._alarms) > 0
+        return any(map(len, self._backlogs))

@@ -24,7 +24,7 @@ class LoopSettings:
     """
 
     mode: ControlMode = "act"
-    period: Seconds = 1.0
+    period: Seconds = 0.0
     horizon: Seconds = 30.0
     policies: tuple[PolicyName, ...] = ("bypass", "replicas")
 

@@ -22,6 +22,7 @@ from foretide.control.votes import VoteSettings
 from foretide.errors import ControlSettingError
 from foretide.runtime.monitor_settings import MonitorSettings
 from foretide.runtime.pipeline import RunSettings
+from foretide.runtime.seer_settings import SeerSettings
 from foretide.runtime.settings.loop import LoopSettings, StaticSettings
 
 
@@ -41,6 +42,7 @@ class Settings:
         guards: What it may do at most, and how often.
         trials: How its decisions are judged, and undone.
         votes: When forecasts may vote.
+        forecasts: What is forecast, by what, and when models are fitted again.
         bypass: Policy: keeps work away from bad workers.
         paper_rule: Policy: the predictive-control paper's own rule.
         replicas: Policy: replicas for the load that is coming.
@@ -58,6 +60,7 @@ class Settings:
     guards: GuardSettings = field(default_factory=GuardSettings)
     trials: TrialSettings = field(default_factory=TrialSettings)
     votes: VoteSettings = field(default_factory=VoteSettings)
+    forecasts: SeerSettings = field(default_factory=SeerSettings)
     bypass: BypassSettings = field(default_factory=BypassSettings)
     paper_rule: PaperRuleSettings = field(default_factory=PaperRuleSettings)
     replicas: ReplicaSettings = field(default_factory=ReplicaSettings)
