@@ -7,7 +7,22 @@ import sys
 import typer
 from rich.console import Console
 
-from foretide.cli import admission, apps, evaluate, forecast, metrics, plan, route, run, simulate, topology, train
+from foretide.cli import (
+    admission,
+    apps,
+    decisions,
+    evaluate,
+    explain,
+    forecast,
+    metrics,
+    plan,
+    replay,
+    route,
+    run,
+    simulate,
+    topology,
+    train,
+)
 from foretide.errors import ForetideError
 
 
@@ -28,6 +43,9 @@ app = _Friendly(
 app.command("run")(run.run)
 app.command("apps")(apps.apps)
 app.command("metrics")(metrics.metrics)
+app.command("decisions")(decisions.decisions)
+app.command("explain")(explain.explain)
+app.command("replay")(replay.replay)
 app.command("plan")(plan.plan)
 app.command("simulate")(simulate.simulate)
 app.command("train")(train.train)
