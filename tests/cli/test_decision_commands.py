@@ -171,6 +171,14 @@ def test_a_running_pipeline_is_found_by_its_name(call, recorded):
     assert said(call("decisions")) == said(call("decisions", "shop")) == said(call("decisions", recorded))
 
 
+def test_metrics_are_shown_by_the_path_of_their_store_too(call, recorded):
+    by_path, by_name = (
+        json.loads(said(call("metrics", *where, "--json"))) for where in [(recorded,), ("shop", "--store", recorded)]
+    )
+    assert by_path["pipeline"] == "shop"
+    assert [each["value"] for each in by_path["figures"]] == [each["value"] for each in by_name["figures"]] != []
+
+
 def test_a_replay_says_what_policies_would_have_done_and_draws_it(call, recorded, tmp_path):
     shown = said(
         call("replay", recorded, "--policy", "bypass", "--policy", "reactive", "--plot", str(tmp_path / "a.svg"))

@@ -24,6 +24,7 @@ from foretide.store.metric_store import MetricStore
 _LONGEST_LABEL = 24
 _WIDEST = 110
 _FIGURES = ("Seen", "Foreseen")
+_RECENT = 200
 
 
 def explain(
@@ -54,8 +55,8 @@ def _find(store: MetricStore, name: str, number: int | None, problems: list[str]
         found = store.decisions(name, ids=[number], on_problem=problems.append)
     else:
         found = store.decisions(name, last=1, acted=True, on_problem=problems.append)
-        every = [] if found else store.decisions(name, on_problem=problems.append)
-        found = found or [each for each in every if each.chosen][-1:] or every[-1:]
+        recent = [] if found else store.decisions(name, last=_RECENT, on_problem=problems.append)
+        found = found or [each for each in recent if each.chosen][-1:] or recent[-1:]
     if found:
         return found[0]
     tell_problems(problems)
