@@ -1,5 +1,6 @@
 """Predictive control for streaming pipelines on Apache Spark. See README.md; `import foretide as ft`."""
 
+from foretide.control.latency import Latency
 from foretide.errors import (
     ActionError,
     AlarmRuleError,
@@ -11,6 +12,8 @@ from foretide.errors import (
     ControlFolderError,
     ControlSettingError,
     DecisionFormatError,
+    DecisionNotFoundError,
+    DurationError,
     EnvironmentNotReadyError,
     FeedbackGrowthError,
     ForecastError,
@@ -26,8 +29,10 @@ from foretide.errors import (
     PipelineNotFoundError,
     PlanningError,
     Problem,
+    ReplayError,
     RestartFailedError,
     RouteError,
+    SettingsError,
     StoreError,
     TopologyError,
     UnstableNetworkError,
@@ -35,8 +40,12 @@ from foretide.errors import (
 )
 from foretide.metrics.rules import Rule
 from foretide.metrics.snapshot import Known, Snapshot, Unknown
+from foretide.runtime.attach import control
+from foretide.runtime.controller import Controller
 from foretide.runtime.monitor_settings import MonitorSettings
 from foretide.runtime.pipeline import Pipeline, RunSettings, submit
+from foretide.runtime.settings.load import load_settings
+from foretide.runtime.settings.model import Settings
 from foretide.spark.edge import edge
 from foretide.spark.session import session
 from foretide.topology.graph import Arrow, Bolt, From, Native, PerTuple, Spout, Topology
@@ -70,10 +79,13 @@ __all__ = [
     "ControlError",
     "ControlFolderError",
     "ControlSettingError",
+    "Controller",
     "Curve",
     "Custom",
     "DecisionFormatError",
+    "DecisionNotFoundError",
     "Direct",
+    "DurationError",
     "Dynamic",
     "EnvironmentNotReadyError",
     "FeedbackGrowthError",
@@ -87,6 +99,7 @@ __all__ = [
     "IdleNetworkError",
     "Json",
     "Known",
+    "Latency",
     "LatencyOutOfReachError",
     "LoadAware",
     "LocalOrShuffle",
@@ -108,10 +121,13 @@ __all__ = [
     "Problem",
     "Rate",
     "Replay",
+    "ReplayError",
     "RestartFailedError",
     "RouteError",
     "Rule",
     "RunSettings",
+    "Settings",
+    "SettingsError",
     "Shuffle",
     "Snapshot",
     "Socket",
@@ -124,7 +140,9 @@ __all__ = [
     "Unknown",
     "UnstableNetworkError",
     "WorkloadError",
+    "control",
     "edge",
+    "load_settings",
     "session",
     "submit",
 ]

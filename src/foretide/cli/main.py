@@ -10,12 +10,15 @@ from rich.console import Console
 from foretide.cli import (
     admission,
     apps,
+    decisions,
     demo,
     evaluate,
+    explain,
     forecast,
     metrics,
     operate,
     plan,
+    replay,
     route,
     run,
     settings,
@@ -50,6 +53,9 @@ app.command("stop")(operate.stop)
 app.command("drain")(operate.drain)
 app.command("restart")(operate.restart)
 app.command("metrics")(metrics.metrics)
+app.command("decisions")(decisions.decisions)
+app.command("explain")(explain.explain)
+app.command("replay")(replay.replay)
 app.command("settings")(settings.settings)
 app.command("plan")(plan.plan)
 app.command("simulate")(simulate.simulate)

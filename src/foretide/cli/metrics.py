@@ -15,11 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from foretide.cli.pipelines import JsonOption
+from foretide.cli.stores import AppArgument, StoreOption, opened_store
 from foretide.errors import StoreError
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level, Sample
-from foretide.runtime.monitor import store_of
-from foretide.runtime.registry import find_running
 from foretide.store.export import export_samples, export_steps
 from foretide.store.metric_store import MetricStore
 from foretide.store.records import AlarmRecord
@@ -50,13 +49,9 @@ _SHOWN: dict[Level, tuple[str, ...]] = {
 }  # fmt: skip
 """What the tables show of each level; `--json` and `--level` show everything."""
 
-StoreOption = Annotated[str | None, typer.Option("--store", help="The store (a file or URL), instead of its name.")]
-
 
 def metrics(
-    app: Annotated[
-        str | None, typer.Argument(metavar="APP", help="The pipeline; the one that runs unless said.")
-    ] = None,
+    app: AppArgument = None,
     store: StoreOption = None,
     level: Annotated[Level | None, typer.Option(help="Only this level, with all its metrics.")] = None,
     export: Annotated[Path | None, typer.Option(help="Write all that is kept to a Parquet file.")] = None,
@@ -69,8 +64,7 @@ def metrics(
     as_json: JsonOption = False,
 ) -> None:
     """Show what is measured of a pipeline: query, operators, edges, workers, machines, alarms."""
-    with _opened(app, store) as found:
-        name = _pipeline(found, app)
+    with opened_store(app, store) as (found, name):
         if export is not None:
             rows = _export(found, name, export, level, step)
             typer.echo(json.dumps({"file": str(export), "rows": rows}) if as_json else f"{rows} rows in {export}")
@@ -88,25 +82,6 @@ def _export(store: MetricStore, name: str, file: Path, level: Level | None, step
     if level is None:
         raise StoreError("an export by steps has a column for each metric of one level; say which with --level")
     return export_steps(store, name, file, level=level, step=step)
-
-
-def _opened(app: str | None, store: str | None) -> MetricStore:
-    if store is not None:
-        return MetricStore.open(store, create=False)
-    running = find_running(app)
-    return MetricStore.open(running.store or store_of(running.control, running.name), create=False)
-
-
-def _pipeline(store: MetricStore, app: str | None) -> str:
-    """The pipeline that is meant; an error lists those there are."""
-    there = store.pipelines()
-    if app is not None and app in there:
-        return app
-    if app is None and len(there) == 1:
-        return there[0]
-    names = ", ".join(there) or "none"
-    meant = "say which pipeline" if app is None else f"there are no metrics of '{app}'"
-    raise StoreError(f"{meant}; the store has: {names}")
 
 
 def _follow(store: MetricStore, name: str, level: Level | None, *, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -127,7 +128,7 @@ def _last_decision(monitor: Monitor) -> int:
         with MetricStore.open(monitor.store) as store:
             return store.last_decision_id(monitor.name)
     except StoreError:
-        return 0  # the writer says what is wrong with it
+        return int(time.time())  # beyond all that an earlier loop can have left; the writer says what is wrong
 
 
 def _models(location: str) -> Path | None:
