@@ -143,6 +143,22 @@ def test_sawtooth_lasts_as_long_as_it_should(period, seconds):
     assert Curve.sawtooth(1, 2, period, seconds).duration == pytest.approx(seconds)
 
 
+def test_a_fluctuating_rate_stays_in_its_range_and_changes_as_often_as_told():
+    curve = Curve.fluctuating(7, 500, 1500, every=600, seconds=3000)
+    assert curve.seconds == (600.0,) * 5
+    assert all(500 <= rate <= 1500 for rate in curve.rates)
+    assert len(set(curve.rates)) == 5
+    assert curve == Curve.fluctuating(7, 500, 1500, every=600, seconds=3000)
+    assert curve.rates != Curve.fluctuating(8, 500, 1500, every=600, seconds=3000).rates
+
+
+def test_a_fluctuating_rate_fills_its_range_and_ends_on_time():
+    curve = Curve.fluctuating(1, 0, 100, every=1, seconds=1999.5)
+    assert curve.duration == pytest.approx(1999.5)
+    np.testing.assert_allclose(np.quantile(curve.rates, [0.1, 0.5, 0.9]), [10, 50, 90], atol=4)
+    assert Curve.fluctuating(1, 30, 30, every=9, seconds=5).rates == (30.0,)
+
+
 NAN, INF = math.nan, math.inf
 
 
@@ -179,6 +195,10 @@ NAN, INF = math.nan, math.inf
         lambda: Curve.sawtooth(0, INF, 1, 10),
         lambda: Curve.sawtooth(0, 1, 0, 10),
         lambda: Curve.sawtooth(0, 1, 1e-9, 1e9),
+        lambda: Curve.fluctuating(-1, 0, 1, 1, 10),
+        lambda: Curve.fluctuating(1, 2, 1, 1, 10),
+        lambda: Curve.fluctuating(1, 0, 1, 0, 10),
+        lambda: Curve.fluctuating(1, 0, 1, 1e-9, 1e9),
         lambda: Curve.from_trace("taxis", seconds=1, mean_rate=1),
         lambda: Curve.from_trace("taxi", seconds=NAN, mean_rate=1),
         lambda: Curve.from_trace("taxi", seconds=1, mean_rate=-1),

@@ -12,7 +12,8 @@ import numpy as np
 
 from foretide.errors import WorkloadError
 from foretide.workloads.arrivals import random_counts, random_rows_before
-from foretide.workloads.checks import check_number, check_whole, json_object
+from foretide.workloads.checks import check_number, check_seed, check_whole, json_object
+from foretide.workloads.randomness import uniform
 from foretide.workloads.traces import load_trace
 
 if TYPE_CHECKING:
@@ -106,6 +107,22 @@ class Curve:
         edges = np.arange(teeth * _PIECES_PER_TOOTH) * (period / _PIECES_PER_TOOTH)
         edges = edges[edges < seconds]
         rates = np.tile(_ramp(low, high, _PIECES_PER_TOOTH), teeth)[: edges.size]
+        return cls(tuple(np.diff(edges, append=seconds).tolist()), tuple(rates.tolist()))
+
+    @classmethod
+    def fluctuating(cls, seed: int, low: float, high: float, every: float, seconds: float) -> Self:
+        """A rate that is drawn anew from `low` to `high` every so many seconds, all in between equally likely."""
+        check_seed(seed)
+        _check_rates(low=low, high=high)
+        _check_length("every", every)
+        _check_length("seconds", seconds)
+        if high < low:
+            raise WorkloadError(f"high is {high:g}, below low, {low:g}; give a high that is at least low.")
+        pieces = math.ceil(seconds / every)
+        check_whole("the number of changes in seconds", pieces, 1, MAX_SEGMENTS)
+        edges = np.arange(pieces) * every
+        edges = edges[edges < seconds]
+        rates = low + (high - low) * uniform(seed, "curve.fluctuating", 0, edges.size)
         return cls(tuple(np.diff(edges, append=seconds).tolist()), tuple(rates.tolist()))
 
     @classmethod

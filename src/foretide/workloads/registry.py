@@ -12,6 +12,7 @@ from foretide.workloads.events import UserEvents
 from foretide.workloads.keyed import Keyed
 from foretide.workloads.plates import Plates
 from foretide.workloads.requests import RequestLines
+from foretide.workloads.taxi import TaxiOrders, VehiclePositions
 from foretide.workloads.tweets import Tweets
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ GENERATORS: dict[str, type[Any]] = {
     "plates": Plates,
     "events": UserEvents,
     "keyed": Keyed,
+    "taxi-orders": TaxiOrders,
+    "taxi-positions": VehiclePositions,
 }
 """The generators by the names they have in JSON."""
 
