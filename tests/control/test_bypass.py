@@ -1,5 +1,7 @@
 """Bad workers go, the last ones stay, and who was out comes back by probing."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,8 +101,16 @@ def test_slowness_is_the_workers_and_not_that_of_what_it_was_given():
     mixed = [run("light", "0", 1000, 1.0), run("heavy", "1", 1000, 5000.0), run("heavy", "0", 10, 50.0)]
     assert slowness(mixed) == pytest.approx({"0": 1.0, "1": 1.0})
     slow = [run("heavy", "0", 1000, 1000.0), run("heavy", "1", 1000, 5000.0), run("light", "0", 10, 0.0)]
-    assert slowness(slow)["1"] / slowness(slow)["0"] == pytest.approx(5.0)
+    assert slowness(slow)["1"] / slowness(slow)["0"] == pytest.approx(5200 / 1200)  # both raised by 200 ms
     assert slowness([]) == {}
+
+
+def test_a_worker_that_has_just_begun_is_not_judged():
+    usual = {SLOWNESS: {**dict.fromkeys("0123", 1.0), "2": 4.0}}
+    seen = world(**HEALTHY, **usual)
+    young = replace(seen, observed=replace(seen.observed, young=frozenset({"2"})))
+    assert BYPASS.wish({}, young)[1] == []
+    assert actions(BYPASS.wish({}, seen)[1]) == [Quarantine("2")]
 
 
 def test_where_slowness_is_known_time_on_a_tuple_is_not_looked_at():

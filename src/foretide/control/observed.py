@@ -17,6 +17,7 @@ class Observed:
         route_version: The version of the table that the last batch read.
         executors: Workers that are alive, and the host of each.
         quarantined: Workers that get no tasks.
+        young: Workers that have worked in too few batches to be judged: starting up is slow for all.
         drained: Workers and hosts that a person took out; policies leave them alone.
         admission: Most rows a batch may take, by spout; a spout that is not named has no limit.
         placements: The worker of each task behind an edge, where tasks stay where they are; None for unknown ones.
@@ -29,6 +30,7 @@ class Observed:
     route_version: int | None = None
     executors: Mapping[str, str] = field(default_factory=dict)
     quarantined: frozenset[str] = frozenset()
+    young: frozenset[str] = frozenset()
     drained: frozenset[str] = frozenset()
     admission: Mapping[str, int | None] = field(default_factory=dict)
     placements: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)

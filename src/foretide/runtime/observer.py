@@ -6,7 +6,7 @@ were there when the last batch began.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING
 
 from foretide.control.observed import Observed
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from foretide.spark.levers import Levers
 
 _TABLES = 100
+_GROWN_UP = 4
+"""Batches in which a worker has had tuples before it is judged."""
 
 
 class Observer:
@@ -34,6 +36,7 @@ class Observer:
         self._limits: list[tuple[float, dict[str, int]]] = []
         self._admission: Mapping[str, int | None] = {}
         self._state_partitions: int | None = None
+        self._batches: Counter[str] = Counter()
 
     def note_published(self, at: float) -> None:
         """Remember what is published now, so that a later batch can be held against it."""
@@ -57,6 +60,7 @@ class Observer:
         begun = report.finished - report.duration
         known = [limits for at, limits in self._limits if at <= begun]
         self._admission = {**(known[-1] if known else self._limits[0][1] if self._limits else {})}
+        self._batches.update({run.worker for run in report.tasks or () if run.rows_in})
         if report.state is not None and report.state.partitions:
             self._state_partitions = report.state.partitions
 
@@ -69,6 +73,7 @@ class Observer:
             route_version=self._version,
             executors=executors,
             quarantined=self._levers.quarantined() & frozenset(executors),
+            young=frozenset(worker for worker in executors if self._batches[worker] < _GROWN_UP),
             drained=self._folder.drained(),
             admission=self._admission,
             state_partitions=self._state_partitions,

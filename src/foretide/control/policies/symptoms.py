@@ -84,7 +84,7 @@ class Ward:
 
     def _values(self, world: World, metric: str, since: Mapping[str, float]) -> dict[str, float]:
         found: dict[str, float] = {}
-        for worker in sorted(world.observed.in_service):
+        for worker in sorted(world.observed.in_service - world.observed.young):
             value, measured = world.snapshot.figures.get((metric, worker), (0.0, float("-inf")))
             if measured > since.get(worker, float("-inf")) and world.at - measured <= self.fresh:
                 found[worker] = value
