@@ -60,12 +60,11 @@ class WorkerSeer:
     def take(self, samples: Iterable[Sample]) -> None:
         """Take in what was measured; whole frames go to the process, if there is one."""
         for sample in samples:
-            closed = self._frames.add(sample)
-            if closed and self._line is not None:
-                self._send(closed)
+            self._send(self._frames.add(sample))
 
     def turn(self, now: float) -> None:
         """Start the process once there is enough to learn from, and note if it has ended."""
+        self._send(self._frames.pass_time(now))
         if self._line is not None and self._line.ended:
             self.problem = f"the process that forecasts workers has ended: {self._line.last_words()}"
             self._start_at = now + _RETRY
