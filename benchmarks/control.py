@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.announced import announced
 from foretide.control.observed import Observed
 from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.processors import Processors
@@ -198,4 +199,5 @@ def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - no pi
         f"{title} of tweets": compared(day("tweets-goog", 1200.0, part=part)),
         f"{title} of taxi rides": compared(day("taxi", 1200.0, part=part)),
         "a day of tweets in two hours": compared(day("tweets-goog", 1200.0, squeeze=12)),
+        "trouble that announces itself, seconds to the first act": announced(quick=quick),
     }

@@ -126,6 +126,11 @@ class Seer:
         """What became of models that were fitted, newest last."""
         return [*self._log]
 
+    @property
+    def training(self) -> bool:
+        """Whether a model of the load is being fitted."""
+        return self._training is not None
+
     def close(self) -> None:
         """End everything, and keep the models."""
         self._stopping.set()
@@ -171,6 +176,7 @@ class Seer:
             waiting = [self._pending.popleft() for _ in range(len(self._pending))]
             self._learn(waiting)
             now = self._clock()
+            self._guarded("steps", lambda: self._pass_time(now))
             self._guarded("training", lambda: self._train(now))
             if self._workers is not None:
                 self._guarded("workers", lambda: self._turn_workers(now))
@@ -196,6 +202,11 @@ class Seer:
         if load.take(measured):
             self._show(load)
 
+    def _pass_time(self, now: float) -> None:
+        for load in self._loads.values():
+            if load.pass_time(now):
+                self._show(load)
+
     def _show(self, load: LoadSeer) -> None:
         """Make known what is foreseen; readers see the old views or the new ones."""
         view = load.view()
@@ -211,7 +222,8 @@ class Seer:
         try:
             work()
         except Exception as error:  # noqa: BLE001 - whatever fails in here, the pipeline runs on
-            self._wrong[what] = f"{what}: {error}" if isinstance(error, ForecastError) else f"{what}: {error!r}"
+            kind = "" if isinstance(error, ForecastError) else f"{type(error).__name__}: "
+            self._wrong[what] = f"{what}: {kind}{error}"
             return False
         self._wrong.pop(what, None)
         return True

@@ -11,6 +11,7 @@ from foretide.metrics.metric import Level, Sample
 
 _LONGEST_GAP = 60
 _LATE = 5
+_GRACE = 0.25
 
 
 class Frames:
@@ -34,9 +35,10 @@ class Frames:
         if metric is None or not math.isfinite(sample.value) or not math.isfinite(sample.at):
             return []
         number = int(sample.at // self.step)
-        if self._number is not None and self._number - _LATE < number < self._number:
+        newest = self._number if self._number is not None or self.last is None else self.last + 1
+        if newest is not None and newest - _LATE < number < newest:
             return []
-        closed = self._close(number) if self._number is not None and number != self._number else []
+        closed = self._close(number) if newest is not None and number != newest else []
         self._number = number
         if metric.level is Level.WORKER and sample.value >= 0:
             self._workers.setdefault(sample.subject, {})[sample.metric] = sample.value
@@ -44,13 +46,24 @@ class Frames:
             self._machine[f"{sample.metric} of {sample.subject}"] = sample.value
         return closed
 
+    def pass_time(self, now: float) -> list[MachineFrame | None]:
+        """The frame whose step is over although nothing came after it; a quarter of a step is left for late figures."""
+        number = int((now - _GRACE * self.step) // self.step)
+        if self._number is None or number <= self._number:
+            return []
+        closed = self._close(self._number + 1)
+        self._number = None
+        return closed
+
     def _close(self, number: int) -> list[MachineFrame | None]:
-        """The frame that was open, and those of silent steps up to `number`; a clock set back leaves no gap."""
-        begun = number - 1 if self._number is None else self._number
-        silent = min(max(number - begun - 1, 0), _LONGEST_GAP)
-        found = MachineFrame(self._machine, self._workers) if self._machine or self._workers else None
+        """The frame that was open, if any, and silent steps up to `number`; a clock set back leaves no gap."""
+        closed: list[MachineFrame | None] = []
+        after = number if self.last is None else self.last + 1
+        if self._number is not None:
+            closed.append(MachineFrame(self._machine, self._workers) if self._machine or self._workers else None)
+            after = self._number + 1
         self._machine, self._workers = {}, {}
         self.last = number - 1
-        closed = [found, *[None] * silent]
+        closed += [None] * min(max(number - after, 0), _LONGEST_GAP)
         self.whole.extend(closed)
         return closed

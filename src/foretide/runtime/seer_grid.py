@@ -10,10 +10,11 @@ LONGEST_GAP = 600
 """Steps: a longer silence, or a clock that was set forward, counts as this many."""
 
 _LATE = 5
+_GRACE = 0.25
 
 
 class Grid:
-    """Collects measurements and hands out whole steps, oldest first; a step is whole once a later one has begun.
+    """Collects measurements and hands out whole steps, oldest first; a step is whole once its time is over.
 
     A figure that is a few steps late is left out. One from longer ago means that the clock was set back: steps then
     go on from there.
@@ -42,6 +43,12 @@ class Grid:
         closed = self._close(number) if self._open and newest is not None and number > newest else []
         self._open.append((at, value))
         return closed
+
+    def pass_time(self, now: float) -> list[float | None]:
+        """The step that is over although nothing came after it; a quarter of a step is left for what comes late."""
+        if not self._open or self.number(now - _GRACE * self.step) <= self.number(self._open[0][0]):
+            return []
+        return self._close(self.number(self._open[0][0]) + 1)
 
     def go_on_from(self, last: int) -> None:
         """Go on behind a step that is known from elsewhere."""

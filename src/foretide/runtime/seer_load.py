@@ -86,6 +86,12 @@ class LoadSeer:
         self.learn(whole)
         return bool(whole)
 
+    def pass_time(self, now: float) -> bool:
+        """Whether a step became whole because its time is over."""
+        whole = self.grid.pass_time(now)
+        self.learn(whole)
+        return bool(whole)
+
     def learn(self, whole: Sequence[float | None]) -> None:
         """Learn steps, and keep what the mix said after each. Gaps before the very first value are left out."""
         first = 0
@@ -104,8 +110,7 @@ class LoadSeer:
     def _watch(self, value: float | None) -> None:
         """Notice errors one step ahead that stay larger than they used to be."""
         if value is not None and self._said:
-            told = float(self._said[-1][0])
-            self.drifted |= self._drift.update(abs(math.log1p(value) - math.log1p(max(told, 0.0))))
+            self.drifted |= self._drift.update(_error(value, self._said[-1]))
 
     # ---- foreseeing
 
@@ -162,6 +167,9 @@ class LoadSeer:
         issued = self.mix.advance(later).mean if later else np.empty((0, said.shape[1]))
         self._said = deque([*said, *issued], maxlen=self._said.maxlen)
         self._drift, self.drifted = DriftDetector(), False
+        for value, told in zip(list(self.values)[1 - len(self._said) :], self._said, strict=False):
+            if value is not None:
+                self._drift.update(_error(value, told))
 
     # ---- keeping
 
@@ -206,6 +214,11 @@ def rmse(truth: Sequence[float | None], said: Floats, horizons: Sequence[int]) -
     ]
     wrong = np.concatenate([np.empty(0), *errors])
     return float(np.sqrt(np.mean(wrong**2))) if len(wrong) >= _FEWEST_PAIRS else math.inf
+
+
+def _error(value: float, told: Floats) -> float:
+    """Of the nearest horizon, in logarithms, as models watch themselves for drift."""
+    return abs(math.log1p(value) - math.log1p(max(float(told[0]), 0.0)))
 
 
 def light(mix: Mix) -> Mix:

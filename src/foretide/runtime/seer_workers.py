@@ -12,7 +12,8 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
@@ -32,6 +33,7 @@ MISSING = (
     "workers are not forecast: JAX, Equinox and Optax are not installed (pip install 'foretide[forecast]'); "
     "the load is forecast without them"
 )
+Heard = Callable[[dict[str, Any]], None]
 _LEVELS = tuple(float(level) for level in LEVELS)
 _RETRY = 300.0
 _WAITING = 2048
@@ -60,12 +62,11 @@ class WorkerSeer:
     def take(self, samples: Iterable[Sample]) -> None:
         """Take in what was measured; whole frames go to the process, if there is one."""
         for sample in samples:
-            closed = self._frames.add(sample)
-            if closed and self._line is not None:
-                self._send(closed)
+            self._send(self._frames.add(sample))
 
     def turn(self, now: float) -> None:
         """Start the process once there is enough to learn from, and note if it has ended."""
+        self._send(self._frames.pass_time(now))
         if self._line is not None and self._line.ended:
             self.problem = f"the process that forecasts workers has ended: {self._line.last_words()}"
             self._start_at = now + _RETRY
@@ -76,6 +77,9 @@ class WorkerSeer:
             self._send(list(self._frames.whole))
 
     def _enough(self) -> bool:
+        """Whether a net has enough to learn from, and somebody to compare: a lone worker has no peers."""
+        if max((len(frame.workers) for frame in self._frames.whole if frame is not None), default=0) <= 1:
+            return False
         least = self.settings.workers_least_history / self.settings.worker_step
         saved = self.folder is not None and (self.folder / "model.json").exists()
         return len(self._frames.whole) >= (1 if saved else least)
@@ -133,15 +137,19 @@ def _ahead(told: dict[str, Any], place: int, seconds: float) -> Ahead:
 class _Line:
     """A process that is spoken to in lines; a thread writes and one reads, so that nobody waits for it."""
 
-    def __init__(self, command: Sequence[str], heard: Any) -> None:
+    def __init__(self, command: Sequence[str], heard: Heard) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process is
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment()
         )
         self._waiting: queue.Queue[str | None] = queue.Queue(_WAITING)
         pipes = self._process.stdin, self._process.stdout
-        for name, work, arguments in (("write", self._write, pipes[:1]), ("read", _read, (pipes[1], heard))):
-            threading.Thread(target=work, args=arguments, name=f"foretide-seer-{name}", daemon=True).start()
+        self._threads = [
+            threading.Thread(target=self._write, args=pipes[:1], name="foretide-seer-write", daemon=True),
+            threading.Thread(target=_read, args=(pipes[1], heard), name="foretide-seer-read", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
 
     @property
     def ended(self) -> bool:
@@ -153,12 +161,10 @@ class _Line:
             self._waiting.put(line)
 
     def _write(self, pipe: IO[bytes]) -> None:
-        try:
+        with suppress(OSError), pipe:  # where it has ended, `ended` says so
             while (line := self._waiting.get()) is not None:
                 pipe.write(line.encode() + b"\n")
                 pipe.flush()
-        except (OSError, ValueError):
-            pass  # it has ended: `ended` says so
 
     def last_words(self) -> str:
         self._errors.seek(0)
@@ -170,13 +176,12 @@ class _Line:
             self._waiting.put(None)
         self._process.kill()
         self._process.wait()
+        for thread in self._threads:
+            thread.join(timeout=1.0)
         self._errors.close()
 
 
-def _read(pipe: IO[bytes], heard: Any) -> None:
-    try:
+def _read(pipe: IO[bytes], heard: Heard) -> None:
+    with suppress(OSError, ValueError), pipe:  # it may be ended in the middle of a line
         for line in pipe:
             heard(json.loads(line))
-    except (OSError, ValueError):
-        pass  # it was ended in the middle of a line
-    pipe.close()
