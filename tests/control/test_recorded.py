@@ -50,6 +50,7 @@ seen = st.builds(
     st.dictionaries(names, names, max_size=3),
     st.frozensets(names, max_size=3),
     st.frozensets(names, max_size=3),
+    st.frozensets(names, max_size=3),
     st.dictionaries(names, st.none() | st.integers(1, 99), max_size=3),
     st.dictionaries(names, st.lists(st.none() | names, max_size=3).map(tuple), max_size=3),
     st.none() | st.integers(1, 9),

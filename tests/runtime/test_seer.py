@@ -22,7 +22,7 @@ from foretide.runtime.seer_training import fitted
 from foretide.runtime.seer_workers import MISSING
 from foretide.workloads.traces import load_trace
 
-SETTINGS = SeerSettings(spouts=frozenset({"requests"}), workers=False, retrain_every=1e6)
+SETTINGS = SeerSettings(spouts=("requests",), workers=False, retrain_every=1e6)
 TAXI = load_trace("taxi").values[:1200].tolist()
 WALK = np.maximum(1000 + np.cumsum(np.random.default_rng(3).normal(0, 5, 1200)), 1).tolist()
 KEY = (LOAD, "requests")

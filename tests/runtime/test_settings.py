@@ -27,6 +27,10 @@ from foretide.runtime.settings.sources import ELSEWHERE
 
 ROOT = Path(__file__).parents[2]
 CHANGED = {
+    "forecasts.spouts": ["lines"],
+    "forecasts.horizons": [2.0, 4.0],
+    "forecasts.seasons": [60.0],
+    "forecasts.models": ["ewma", "ridge"],
     "run.output_mode": "update",
     "monitoring.store": "kept.db",
     "monitoring.webhook": "https://example.org/alarms",
@@ -388,7 +392,7 @@ def test_passwords_are_not_shown():
 
 
 def test_every_setting_but_those_for_python_only_can_be_written_and_has_a_meaning():
-    written = set(KEYS) | {"monitoring.smoothing"}
+    written = set(KEYS) | {"monitoring.smoothing", "forecasts.net"}
     assert written == {f"{name}.{each.name}" for name, kind in SECTIONS.items() for each in fields(kind)}
     assert [key.path for key in KEYS.values() if len(key.meaning) < 10] == []
     assert set(SECTIONS) | {"origins"} == set(attributes(Settings))

@@ -1,7 +1,7 @@
 """Foresees for the control loop: the load of every spout and, where nets are installed, what workers will suffer.
 
 ```python
-seer = Seer(SeerSettings(spouts=frozenset({"requests"})), folder=Path("models"))
+seer = Seer(SeerSettings(spouts=("requests",)), folder=Path("models"))
 seer.start()
 seer.see(samples)  # whoever measured them
 foresight = seer.foresight(time.time())

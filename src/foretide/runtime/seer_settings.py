@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 from foretide.forecasting.catalogue import MODELS, NEEDS_NUMPY_ONLY
 from foretide.forecasting.mlp import NeuralNet
@@ -49,23 +50,23 @@ class SeerSettings:
         net: Which net, of which metrics, how far ahead (in steps), and how long it may train.
     """
 
-    spouts: frozenset[str] | None = None
-    step: float = 1.0
-    horizons: tuple[float, ...] = (1.0, 3.0, 10.0, 30.0, 60.0)
+    spouts: tuple[str, ...] | None = None
+    step: Seconds = 1.0
+    horizons: tuple[Seconds, ...] = (1.0, 3.0, 10.0, 30.0, 60.0)
     models: tuple[str, ...] = tuple(kind.name for kind in NEEDS_NUMPY_ONLY)
-    seasons: tuple[float, ...] | None = None
+    seasons: tuple[Seconds, ...] | None = None
     seed: int = 0
-    remember: float = 7200.0
-    least_history: float = 120.0
-    retrain_every: float = 300.0
+    remember: Seconds = 7200.0
+    least_history: Seconds = 120.0
+    retrain_every: Seconds = 300.0
     held_out: float = 0.2
-    most_held_out: float = 600.0
-    training_limit: float = 120.0
+    most_held_out: Seconds = 600.0
+    training_limit: Seconds = 120.0
     niceness: int = 15
     workers: bool = True
-    worker_step: float = 5.0
-    workers_least_history: float = 900.0
-    workers_retrain_every: float = 3600.0
+    worker_step: Seconds = 5.0
+    workers_least_history: Seconds = 900.0
+    workers_retrain_every: Seconds = 3600.0
     net: WorkerNetSettings = field(default_factory=_net)
 
     def __post_init__(self) -> None:

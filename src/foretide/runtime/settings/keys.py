@@ -15,7 +15,10 @@ from foretide.runtime.settings.kinds import plain
 from foretide.runtime.settings.model import Settings
 
 PREFIX = "FORETIDE_"
-PYTHON_ONLY: Mapping[str, str] = {"monitoring.smoothing": "it names functions, so it can be set in Python only"}
+PYTHON_ONLY: Mapping[str, str] = {
+    "monitoring.smoothing": "it names functions, so it can be set in Python only",
+    "forecasts.net": "it has settings of its own, and can be set in Python only",
+}
 """What has no form in a file, and why."""
 
 

@@ -53,7 +53,9 @@ def _compound(kind: Any) -> str:
 
 
 def _list_words(element: Any) -> str:
-    return f"list of: {', '.join(get_args(element))}"
+    if get_origin(element) is Literal:
+        return f"list of: {', '.join(get_args(element))}"
+    return "list of seconds" if in_seconds(element) else f"list of {_WORDS[element]}s"
 
 
 def _field_names(kind: Any) -> str:
