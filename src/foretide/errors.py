@@ -33,6 +33,9 @@ ForetideError
  |   '- ReplayError              a history that lacks what a replay needs
  |- SettingsError            a setting that is unknown, of the wrong type or impossible; names where it was given
  |- DurationError            a number or text that is no duration
+ |- JoinPlanError            a plan of a skewed join that would not be exact, so it was refused
+ |   |- PlanFormatError          a plan file that is damaged, or of another release
+ |   '- PastHardEndError         a tuple past the announced end of its key's plan: the batch has to fail
  '- EnvironmentNotReadyError something outside Foretide is missing: Java, an extra package
 """
 
@@ -294,3 +297,27 @@ class StoreError(MonitoringError):
 
 class AlarmRuleError(MonitoringError):
     """An alarm rule that makes no sense; the message says which part of it and what would do."""
+
+
+class JoinPlanError(ForetideError):
+    """A plan of a skewed join that would not be exact. The plan that was in force stays in force."""
+
+
+class PlanFormatError(JoinPlanError):
+    """A plan file that cannot be read: damaged, or written by another release."""
+
+
+class PastHardEndError(JoinPlanError):
+    """A tuple at or past the announced end of its key's plan, where nothing says yet where it belongs.
+
+    The batch fails rather than put it in the wrong place, and runs again under the next plan.
+    """
+
+    def __init__(self, key_hash: int, reached: int, hard_end: int) -> None:
+        self.key_hash = key_hash
+        self.reached = reached
+        self.hard_end = hard_end
+        super().__init__(
+            f"a tuple of key hash {key_hash} reaches {reached}, and its plan is announced to end at {hard_end} "
+            "(microseconds): the batch fails instead of misplacing it. Run it again once the end was moved."
+        )
