@@ -34,6 +34,16 @@ def test_a_step_is_over_when_its_time_is_and_late_figures_are_left_out():
     assert grid.add(4.0, 6.0) == [None, None, 5.0]
 
 
+def test_a_step_is_over_once_the_next_figure_is_expected_behind_it():
+    grid = Grid("load", 1.0)
+    for at in (0.1, 0.6, 1.1, 1.6, 2.1):
+        grid.add(at, at)
+        before = grid.last
+        closed = grid.pass_time(at)
+        assert closed == ([] if at in {0.1, 1.1, 2.1} else [at - 0.25])  # one more is expected in its step
+        assert grid.last == (before if not closed else int(at))
+
+
 def test_a_clock_that_jumps_costs_a_gap_of_bounded_length_and_no_more():
     grid = Grid("load", 1.0)
     grid.add(0.5, 1.0)

@@ -11,6 +11,7 @@ LONGEST_GAP = 600
 
 _LATE = 5
 _GRACE = 0.25
+_FADING = 0.2
 
 
 class Grid:
@@ -29,6 +30,8 @@ class Grid:
         self.last: int | None = None
         """The number of the last whole step, counted from time 0."""
         self._open: list[tuple[float, float]] = []
+        self._newest = -math.inf
+        self._gap = 0.0
 
     def add(self, at: float, value: float) -> list[float | None]:
         """Take in one measurement; the steps that became whole by it. What is no load is left out."""
@@ -41,14 +44,30 @@ class Grid:
                 self.last, self._open = number - 1, [(at, value)]
             return []
         closed = self._close(number) if self._open and newest is not None and number > newest else []
+        self._note(at)
         self._open.append((at, value))
         return closed
 
     def pass_time(self, now: float) -> list[float | None]:
-        """The step that is over although nothing came after it; a quarter of a step is left for what comes late."""
-        if not self._open or self.number(now - _GRACE * self.step) <= self.number(self._open[0][0]):
+        """The step that is over although nothing came after it; a quarter of a step is left for what comes late.
+
+        It counts as over already if the next figure is expected after its end: what is newest matters most. Should
+        one come nevertheless, it is left out.
+        """
+        if not self._open:
             return []
-        return self._close(self.number(self._open[0][0]) + 1)
+        begun = self.number(self._open[0][0])
+        expects_more = self._gap == 0 or self.number(self._newest + self._gap) <= begun
+        if expects_more and self.number(now - _GRACE * self.step) <= begun:
+            return []
+        return self._close(begun + 1)
+
+    def _note(self, at: float) -> None:
+        """Keep how long it usually takes from one figure to the next."""
+        gap = min(max(at - self._newest, 0.0), LONGEST_GAP * self.step)
+        if self._newest > -math.inf:
+            self._gap = gap if self._gap == 0 else self._gap + _FADING * (gap - self._gap)
+        self._newest = at
 
     def go_on_from(self, last: int) -> None:
         """Go on behind a step that is known from elsewhere."""
