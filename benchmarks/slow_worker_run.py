@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 RATE = 30_000.0
 VICTIM = "0"
+WARM = 2.0
 
 
 def digest(frame: DataFrame) -> DataFrame:
@@ -55,11 +56,12 @@ def main(kind: str, variant: str, seconds: float, start: float, end: float) -> d
         options |= {"spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.multiplier": "1.5"}
     spark = ft.session("local-cluster[2,1,1024]", "foretide-slow", options)
     spark.sparkContext.setLogLevel("OFF")
-    pinned = pin_executors(spark.sparkContext.applicationId)
     with tempfile.TemporaryDirectory() as folder:
-        warm = ft.submit(spark, topology(kind, 8), ft.Parquet(f"{folder}/warm"), f"{folder}/warm-checkpoint")
-        warm.wait(14)
+        warm = ft.submit(spark, topology(kind, 60), ft.Parquet(f"{folder}/warm"), f"{folder}/warm-checkpoint")
+        while warm.running and sum(1 for report in warm.reports if report.duration < WARM) < 5:
+            time.sleep(0.2)
         warm.stop()
+        pinned = pin_executors(spark.sparkContext.applicationId)
         pipeline = ft.submit(spark, topology(kind, seconds), ft.Parquet(f"{folder}/out"), f"{folder}/checkpoint")
         return follow(pipeline, variant, pinned, seconds, (start, end)) | {"kind": kind, "variant": variant}
 
