@@ -1,6 +1,6 @@
 """One run of the slow-worker benchmark in a process of its own: prints its figures as one line of JSON.
 
-    python -m benchmarks.slow_worker_run stateless static 60 25 45
+python -m benchmarks.slow_worker_run stateless foretide 55 15 50
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import sys
 import tempfile
 import time
@@ -16,18 +17,27 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 import foretide as ft
-from foretide.apps.disturbance import cpu_hog, pin_executors
-from foretide.control.latency import Latency
-from foretide.runtime.attach import control
-from foretide.runtime.settings.model import Settings
+from foretide.apps.disturbance import cpu_hog, pin, pin_executors
+from foretide.control.policies.reactive import Reactive
+from foretide.runtime.arrivals import latencies
+from foretide.runtime.replayed import is_over, origin_of, replay_of, taken_by
+from foretide.spark.workers import driver_pid
 from foretide.workloads.keyed import Keyed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-RATE = 30_000.0
+RATE = 20_000.0
 VICTIM = "0"
-WARM = 2.0
+LOOPS = 24
+WARM, WARM_BATCHES = 2.0, 6
+POLICIES = {"foretide": ["bypass"], "reactive": [Reactive()]}
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.quantile": "0.5",
+}
 
 
 def digest(frame: DataFrame) -> DataFrame:
@@ -38,85 +48,102 @@ def digest(frame: DataFrame) -> DataFrame:
 
 
 def count(frame: DataFrame) -> DataFrame:
-    hashed = digest(frame).withWatermark("event_time", "1 second")
     window = F.window("event_time", "2 seconds")
-    return hashed.groupBy(window, F.substring("digest", 1, 2).alias("prefix")).count().drop("window")
+    keyed = frame.withWatermark("event_time", "1 second").groupBy(window, (F.col("key") % 1000).alias("key"))
+    return digest(
+        keyed.agg(F.count("*").alias("value"), F.max("row").alias("row"), F.max("event_time").alias("event_time"))
+    )
 
 
 def topology(kind: str, seconds: float) -> ft.Topology:
-    spout = ft.Spout("lines", ft.Replay(Keyed(seed=1), ft.Curve.constant(RATE, seconds), partitions=2, flush=10.0))
+    spout = ft.Spout("lines", ft.Replay(Keyed(seed=1), ft.Curve.constant(RATE, seconds), partitions=2, flush=60.0))
     if kind == "stateless":
-        return ft.Topology("slow", [spout], [ft.Bolt("digest", digest, [ft.From("lines", ft.Dynamic(by=("row",)))], pool=4)])
-    return ft.Topology("slow", [spout], [ft.Bolt("digest", count, [ft.From("lines")])])
+        bolt = ft.Bolt("digest", digest, [ft.From("lines", ft.Dynamic(by=("row",)))], pool=2)
+    else:
+        bolt = ft.Bolt("count", count, [ft.From("lines")])
+    return ft.Topology("slow", [spout], [bolt])
 
 
 def main(kind: str, variant: str, seconds: float, start: float, end: float) -> dict[str, Any]:
-    options = {"spark.sql.shuffle.partitions": "4", "spark.executor.memory": "768m"}
-    if variant == "speculation":
-        options |= {"spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.multiplier": "1.5"}
-    spark = ft.session("local-cluster[2,1,1024]", "foretide-slow", options)
+    options = {"spark.sql.shuffle.partitions": "2", "spark.executor.memory": "768m"}
+    spark = ft.session(
+        "local-cluster[2,1,1024]", "foretide-slow", options | (SPECULATION if variant == "speculation" else {})
+    )
     spark.sparkContext.setLogLevel("OFF")
     with tempfile.TemporaryDirectory() as folder:
-        warm = ft.submit(spark, topology(kind, 60), ft.Parquet(f"{folder}/warm"), f"{folder}/warm-checkpoint")
-        while warm.running and sum(1 for report in warm.reports if report.duration < WARM) < 5:
-            time.sleep(0.2)
-        warm.stop()
+        warm_up(spark, kind, folder)
         pinned = pin_executors(spark.sparkContext.applicationId)
+        for process in (os.getpid(), driver_pid(spark.sparkContext)):
+            pin(process, pinned["1"])
         pipeline = ft.submit(spark, topology(kind, seconds), ft.Parquet(f"{folder}/out"), f"{folder}/checkpoint")
-        return follow(pipeline, variant, pinned, seconds, (start, end)) | {"kind": kind, "variant": variant}
+        found = follow(pipeline, variant, pinned, (start, end))
+    return found | {"kind": kind, "variant": variant}
 
 
-def follow(
-    pipeline: ft.Pipeline, variant: str, pinned: dict[str, int], seconds: float, disturbed: tuple[float, float]
-) -> dict[str, Any]:
+def warm_up(spark: Any, kind: str, folder: str) -> None:
+    """Until batches are as short as they get: a JVM takes its time."""
+    pipeline = ft.submit(spark, topology(kind, 120), ft.Parquet(f"{folder}/warm"), f"{folder}/warm-checkpoint")
+    while pipeline.running and sum(report.duration < WARM for report in list(pipeline.reports)) < WARM_BATCHES:
+        time.sleep(0.2)
+    pipeline.stop()
+    pipeline.raise_failure()
+
+
+def follow(pipeline: ft.Pipeline, variant: str, pinned: dict[str, int], slow: tuple[float, float]) -> dict[str, Any]:
     """Run to the end, slow the victim down meanwhile, and note the latency of every batch."""
+    plan = replay_of(pipeline.topology)
     decisions: list[Any] = []
-    controller = attach(pipeline, variant)
-    if controller is not None:
+    if variant in POLICIES:
+        controller = ft.control(pipeline, POLICIES[variant], ft.Latency(p99="3s"), settings=ft.Settings())
         controller.on_decision(lambda decision: decisions.append(decision) if decision.chosen else None)
+    begun = hog_at = None
     with contextlib.ExitStack() as stack:
-        begun = hog_at = None
-        while pipeline.running and (begun is None or time.time() < begun + seconds + 5):
+        while pipeline.running and not is_over(pipeline, plan):
             time.sleep(0.1)
-            begun = begun or (origin(pipeline) if pipeline.reports else None)
-            if begun and hog_at is None and variant != "undisturbed" and time.time() >= begun + disturbed[0]:
-                stack.enter_context(cpu_hog(pinned, VICTIM, loops=16))
-                hog_at = time.time()
-            if begun and hog_at and time.time() >= begun + disturbed[1]:
+            begun = begun or (origin_of(pipeline) if pipeline.reports else None)
+            elapsed = time.time() - begun if begun else 0.0
+            if hog_at is None and variant != "undisturbed" and elapsed >= slow[0]:
+                stack.enter_context(cpu_hog(pinned, VICTIM, LOOPS))
+                hog_at = elapsed
+            if elapsed >= slow[1]:
                 stack.close()
     pipeline.stop()
     pipeline.raise_failure()
-    assert pipeline.monitor is not None
-    batches = [batch(pipeline, report, begun or 0.0) for report in list(pipeline.reports) if report.input_rows]
+    taken = sum(report.input_rows for report in pipeline.reports)
     return {
-        "batches": batches,
-        "hog_at": None if hog_at is None else hog_at - (begun or 0.0),
-        "decisions": [{"at": each.at - (begun or 0.0), "says": [w.action.describe() for w in each.chosen]} for each in decisions],
+        "batches": [batch(plan, report, begun or 0.0) for report in list(pipeline.reports) if report.input_rows],
+        "hog_at": hog_at,
+        "decisions": [
+            {"at": each.at - (begun or 0.0), "says": [wish.action.describe() for wish in each.chosen]}
+            for each in decisions
+        ],
         "alarms": [alarm.message for alarm in pipeline.alarms],
-        "rows": sum(report.input_rows for report in pipeline.reports),
+        "missing": abs((plan.total_rows or 0) - taken) + lost(pipeline, plan),
     }
 
 
-def origin(pipeline: ft.Pipeline) -> float:
-    from foretide.runtime.replayed import origin_of
-
-    return origin_of(pipeline)
-
-
-def batch(pipeline: ft.Pipeline, report: Any, begun: float) -> dict[str, Any]:
-    figures = pipeline.monitor._arrivals.figures(report)
-    found = pipeline.monitor._arrivals.latency(report, figures)
-    return {"at": report.finished - begun, "seconds": report.duration, "rows": report.input_rows,
-            "p50": found.get("latency_p50_ms"), "p99": found.get("latency_p99_ms"),
-            "workers": {w: sum(r.run_ms for r in report.tasks or () if r.worker == w) for w in ("0", "1")}}
+def lost(pipeline: ft.Pipeline, plan: Any) -> int:
+    """Rows that are not in the output exactly once."""
+    if pipeline.topology.bolts[0].id == "digest":
+        frame = pipeline.output("digest")
+        rows, distinct = frame.count(), frame.select("value").distinct().count()
+        return abs(rows - (plan.total_rows or 0)) + rows - distinct
+    counted = pipeline.output("count").agg(F.sum("value")).first()[0]
+    return abs((plan.payload_rows or 0) - counted)
 
 
-def attach(pipeline: ft.Pipeline, variant: str) -> Any:
-    if variant == "foretide":
-        return control(pipeline, ["bypass"], Latency(p99="3s"), settings=Settings())
-    if variant == "reactive":
-        return control(pipeline, ["reactive"], Latency(p99="3s"), settings=Settings())
-    return None
+def batch(plan: Any, report: Any, begun: float) -> dict[str, Any]:
+    taken = taken_by(report)
+    found = latencies(plan, taken, report.finished)
+    return {
+        "at": report.finished - begun,
+        "seconds": report.duration,
+        "rows": report.input_rows,
+        "p50": float(sorted(found)[len(found) // 2]),
+        "p99": float(sorted(found)[-1 - len(found) // 100]),
+        "latencies": [round(float(value), 4) for value in found],
+        "workers": {w: sum(run.run_ms for run in report.tasks or () if run.worker == w) for w in ("0", "1")},
+    }
 
 
 if __name__ == "__main__":

@@ -20,12 +20,12 @@ def pin_executors(application: str) -> dict[str, int]:
     found = sorted(find_executors(application), key=lambda executor: int(executor.executor_id))
     pinned = {executor.executor_id: cores[place % len(cores)] for place, executor in enumerate(found)}
     for executor in found:
-        _pin(executor.pid, pinned[executor.executor_id])
+        pin(executor.pid, pinned[executor.executor_id])
     return pinned
 
 
-def _pin(pid: int, core: int) -> None:
-    """Every thread there is; later ones inherit it."""
+def pin(pid: int, core: int) -> None:
+    """Keep a process on one core: every thread there is; later ones inherit it."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(ProcessLookupError):
             os.sched_setaffinity(int(thread.name), {core})

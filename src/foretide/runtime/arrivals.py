@@ -81,7 +81,7 @@ class Arrivals:
             case [], [times]:
                 return {name: report.finished - _event_time(times, 1 - level) for name, level in QUANTILES.items()}
             case several, []:
-                return _mixed([(_latencies(plan, taken, report.finished), taken.rows or 0) for plan, taken in several])
+                return _mixed([(latencies(plan, taken, report.finished), taken.rows or 0) for plan, taken in several])
         return {}
 
     def _taken(self, report: BatchReport) -> Iterator[tuple[str, ReplayPlan, SourceRange]]:
@@ -91,7 +91,7 @@ class Arrivals:
                 yield source.spout, plan, source
 
     def _replayed(self, plan: ReplayPlan, taken: SourceRange, finished: float) -> SpoutFigures:
-        mean = float(np.mean(_latencies(plan, taken, finished)))
+        mean = float(np.mean(latencies(plan, taken, finished)))
         rate, scv = arrivals(plan, taken)
         return SpoutFigures(rate, scv, mean, taken.rows or 0)
 
@@ -108,12 +108,12 @@ def arrivals(plan: ReplayPlan, taken: SourceRange) -> tuple[float | None, float 
     return 1 / mean, float(gaps.var() / mean**2)
 
 
-def _latencies(plan: ReplayPlan, taken: SourceRange, finished: float) -> np.ndarray:
+def latencies(plan: ReplayPlan, taken: SourceRange, finished: float) -> np.ndarray:
     """The latency of a batch's tuples; of evenly spaced ones when there are many."""
     first, last = taken.start.get("row", 0), taken.end["row"]
     rows = np.linspace(first, last - 1, min(last - first, _SAMPLED)).astype(int)
-    latencies: np.ndarray = finished - _origin(taken) - plan.due_at(rows)
-    return latencies
+    found: np.ndarray = finished - _origin(taken) - plan.due_at(rows)
+    return found
 
 
 def _mixed(parts: list[tuple[np.ndarray, int]]) -> dict[str, float]:
