@@ -7,7 +7,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 .PHONY: run test test-fast check format bench docs clean
 
 run: $(VENV)/.run
-	@$(BIN)/foretide run url-count
+	@$(BIN)/foretide demo
 
 test: $(VENV)/.dev
 	@sh scripts/test.sh $(BIN)/python
@@ -39,7 +39,7 @@ $(VENV)/.run: pyproject.toml constraints.txt
 	@sh scripts/preflight.sh "$(PYTHON)"
 	@echo "Setting up $(VENV) (once; PySpark is a 450 MB download) ..."
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
-	@$(PIP_INSTALL) -e .
+	@$(PIP_INSTALL) -e '.[plot]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from benchmarks.report import show
 
-ALL = ("engine", "monitoring", "forecasting", "forecasting_nets", "control", "planning", "simulation")
+ALL = ("engine", "monitoring", "forecasting", "forecasting_nets", "control", "slow_worker", "planning", "simulation")
 
 
 def main() -> None:

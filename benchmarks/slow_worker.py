@@ -94,7 +94,7 @@ def recovered(found: dict[str, Any], usual: float) -> str:
 
 
 def draw(runs: list[dict[str, Any]], path: Path) -> None:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
 
     kinds = list(dict.fromkeys(found["kind"] for found in runs))
     figure = Figure(figsize=(10, 3.6 * len(kinds)), layout="constrained")

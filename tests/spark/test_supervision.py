@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import foretide as ft
+from foretide.cli.main import app
+from foretide.control.actions import SetReplicas
+from foretide.control.decision import Wish
+from foretide.folder.control_folder import ControlFolder
 from foretide.metrics.audit import audit
 from foretide.spark.edge import RECEIVED, SENT, _audited, exchange, placed
 from foretide.spark.progress import QueryReader
 from foretide.workloads.keyed import Keyed
 from helpers import rows_taken, wait_for, work_off
+
+
+@dataclass(frozen=True)
+class Once:
+    """Wishes one action until it is in force."""
+
+    action: object
+    name: str = "once"
+
+    def start(self):
+        return None
+
+    def wish(self, state, world):
+        return state, [Wish(self.name, self.action, "the test says so")]
 
 
 def source(rows=300, a_batch=100):
@@ -124,3 +144,59 @@ def test_a_listener_that_fails_or_a_rest_that_is_gone_leaves_the_query_running(s
     pipeline.stop()
     assert pipeline.output("keep").count() == 2000
     assert "the query runs on" in caplog.text
+
+
+def failing(flag):
+    def work(row):
+        if row["value"] == 150 and Path(flag).exists():
+            raise ValueError("not today")
+        yield {"value": row["value"]}
+
+    bolt = ft.Bolt("work", ft.PerTuple(work, "value long"), [ft.From("numbers")], pool=2, on_error="fail", retries=0)
+    return ft.Topology("mortal", [ft.Spout("numbers", source())], [bolt])
+
+
+def test_a_query_that_dies_is_started_again_from_its_checkpoint(start, tmp_path):
+    flag = tmp_path / "fails"
+    flag.touch()
+    pipeline = start(failing(str(flag)), revive=3)
+    wait_for(lambda: pipeline.restarts == 1)
+    flag.unlink()
+    wait_for(lambda: rows_taken(pipeline) >= 300)
+    pipeline.stop()
+    pipeline.raise_failure()
+    assert sorted(row.value for row in pipeline.output("work").collect()) == list(range(300))
+
+
+def test_any_query_with_edges_can_be_controlled_and_stopped_from_another_terminal(spark, tmp_path):
+    """Two lines for somebody with a job of their own: an edge, and `ft.control`."""
+    edge = ft.edge("work", ft.Dynamic(by=("value",)), replicas=1, pool=3, control=str(tmp_path / "control"))
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 200).load()
+    worked = stream.transform(edge).selectExpr("value", "spark_partition_id() AS task")
+    writer = worked.writeStream.queryName("plain").trigger(processingTime="200 milliseconds")
+    query = writer.format("memory").option("checkpointLocation", str(tmp_path / "ck")).start()
+    more = Once(SetReplicas("work", 3))
+    controller = ft.control(
+        query, [more], ft.Latency(p99="2s"), settings=ft.Settings(), folder=str(tmp_path / "control")
+    )
+    folder = ControlFolder(str(tmp_path / "control"))
+    try:
+        wait_for(lambda: controller.last is not None and more.action.in_force(controller._senses.observer.observed()))
+        wait_for(lambda: {row.task for row in spark.table("plain").collect()} == {0, 1, 2})
+        shown = CliRunner().invoke(app, ["status", "plain"])
+        assert "decision" in shown.output
+        assert "use 3 replicas behind edge 'work'" in shown.output
+        assert "plain" in CliRunner().invoke(app, ["list"]).output
+        assert CliRunner().invoke(app, ["target", "set", "plain", "--latency", "4s"]).exit_code == 0
+        assert controller.target.latency == 4.0
+        assert CliRunner().invoke(app, ["stop", "plain"]).exit_code == 0
+        assert not query.isActive
+        assert folder.control()["ended"]
+    finally:
+        query.stop()
+    setup = controller._senses.setup()
+    assert [(part.name, part.edge, part.spout) for part in setup.operators] == [
+        ("source", None, True),
+        ("work", "work", False),
+    ]
+    assert setup.flows == (("source", "work"),)

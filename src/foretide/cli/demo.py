@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,9 +19,10 @@ from rich.table import Table
 
 from foretide.apps.app import Load
 from foretide.apps.catalogue import find_app
-from foretide.apps.disturbance import cpu_hog, pin_executors
+from foretide.apps.disturbance import cpu_hog, pin, pin_executors
 from foretide.cli.pipelines import JsonOption
 from foretide.cli.run import warm_up
+from foretide.cli.spark_log import spark_log
 from foretide.cli.view import Sample, sample_of
 from foretide.control.explain import summary
 from foretide.control.latency import Latency
@@ -29,6 +31,7 @@ from foretide.runtime.pipeline import Pipeline, submit
 from foretide.runtime.replayed import Verdict, is_over, origin_of, replay_of, verify
 from foretide.runtime.settings.load import load_settings
 from foretide.spark.session import session
+from foretide.spark.workers import driver_pid
 from foretide.topology.sink import Parquet
 
 if TYPE_CHECKING:
@@ -37,10 +40,10 @@ if TYPE_CHECKING:
     from foretide.spark.replay import ReplayPlan
 
 _APP = "url-count"
-_VICTIM = "0"
+_VICTIM, _NEIGHBOUR = "0", "1"
 _EVERY = 4.0
 _GRACE = 90.0
-_LOOPS = 16
+_LOOPS = 24
 
 
 @dataclass
@@ -55,7 +58,7 @@ class Run:
 
     def p99(self, since: float, until: float) -> float | None:
         """The worst p99 of the batches that ended in a part of the run."""
-        found = [s.p99 for s in self.samples if s.p99 is not None and since <= s.due < until]
+        found = [s.p99 for s in self.samples if s.p99 is not None and since <= s.ended < until]
         return max(found) if found else None
 
 
@@ -79,7 +82,7 @@ class Script:
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=20, help="Length of each of the two runs.")] = 45.0,
+    seconds: Annotated[float, typer.Option(min=20, help="Length of each of the two runs.")] = 40.0,
     rate: Annotated[float, typer.Option(min=100, help="Mean rows a second before the surge.")] = 6_000.0,
     picture: Annotated[Path | None, typer.Option(help="Where the picture goes (needs the extra 'plot').")] = Path(
         "foretide-demo.png"
@@ -91,12 +94,13 @@ def demo(
     logging.getLogger("foretide").addHandler(logging.NullHandler())
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     script = Script(seconds, slow_at=seconds / 3, surge_at=seconds * 2 / 3, surge=1.6)
-    console.print("Starting Spark with two executors, one on each of two cores ...")
-    spark = session("local-cluster[2,1,1024]", "foretide-demo", {"spark.sql.shuffle.partitions": "2"})
+    console.print("Starting Spark with two executors ...")
+    with spark_log(Path(tempfile.gettempdir()) / "foretide-demo-spark.log"):
+        spark = session("local-cluster[2,1,1024]", "foretide-demo", {"spark.sql.shuffle.partitions": "2"})
     spark.sparkContext.setLogLevel("OFF")
-    pinned = pin_executors(spark.sparkContext.applicationId)
     console.print("Warming up ...")
-    warm_up(spark, find_app(_APP))
+    warm_up(spark, find_app(_APP), Load(seconds=60.0, rate=rate), short_batches=5)
+    pinned = _as_two_machines(spark.sparkContext)
     with tempfile.TemporaryDirectory(prefix="foretide-demo-") as folder:
         runs = [
             _run(spark, Path(folder) / name, script, rate, pinned, console, controlled=controlled)
@@ -111,6 +115,14 @@ def demo(
         _conclude(runs, script, console)
     if not all(run.verdict and run.verdict.exact for run in runs):
         raise typer.Exit(1)
+
+
+def _as_two_machines(context: Any) -> dict[str, int]:
+    """Two cores play two machines: an executor each, and the driver beside the one that is left alone."""
+    pinned = pin_executors(context.applicationId)
+    for process in (os.getpid(), driver_pid(context)):
+        pin(process, pinned[_NEIGHBOUR])
+    return pinned
 
 
 def _run(
@@ -193,13 +205,14 @@ def _line(elapsed: float, run: Run, controller: Controller | None) -> str:
 
 
 def _foreseen(elapsed: float, run: Run, controller: Controller | None) -> str:
-    """The load now and the load that is expected, where somebody dares to say."""
+    """The load that is expected, and by which model."""
     outlook = None if controller is None else controller.outlook("arrival_rate", "requests")
     if outlook is None:
         return ""
     point = outlook.at(10.0)
     run.foreseen.append((elapsed + point.seconds, point.mean))
-    return f"  load in {point.seconds:g} s: {point.mean:,.0f}/s ({outlook.by})"
+    vote = "" if outlook.may_vote else ", no vote yet"
+    return f"  foreseen in {point.seconds:g} s: {point.mean:,.0f}/s ({outlook.by}{vote})"
 
 
 def _conclude(runs: list[Run], script: Script, console: Console) -> None:

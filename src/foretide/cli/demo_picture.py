@@ -23,8 +23,8 @@ def draw_demo(runs: list[Run], script: Script, path: Path) -> None:
     load, delay = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))
     for run, colour in zip(runs, _COLOURS, strict=True):
         full = [sample for sample in run.samples if sample.rows and sample.p99 is not None]
-        delay.plot([s.due for s in full], [s.p99 for s in full], color=colour, marker=".", label=f"p99, {run.name}")
-        load.plot([s.due for s in full], [s.rate / 1000 for s in full], color=colour, label=f"worked off, {run.name}")
+        delay.plot([s.ended for s in full], [s.p99 for s in full], color=colour, marker=".", label=f"p99, {run.name}")
+        load.plot([s.ended for s in full], [s.rate / 1000 for s in full], color=colour, label=f"worked off, {run.name}")
     _forecast(load, runs[-1])
     for axes in (load, delay):
         axes.axvspan(script.slow_at, script.seconds, color="tab:red", alpha=0.06)

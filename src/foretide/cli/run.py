@@ -15,10 +15,15 @@ from rich.console import Console
 from foretide.apps.app import App, Load
 from foretide.apps.catalogue import find_app
 from foretide.cli.pipelines import JsonOption
+from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
+from foretide.cli.spark_log import spark_log
 from foretide.cli.view import RunView, Sample, open_view, sample_of
+from foretide.control.explain import summary
+from foretide.control.latency import Latency
 from foretide.errors import ControlFolderError
 from foretide.routing.table import RouteTable, parse_ratio
-from foretide.runtime.pipeline import Pipeline, RunSettings, submit
+from foretide.runtime.attach import control
+from foretide.runtime.pipeline import Pipeline, submit
 from foretide.runtime.replayed import Verdict, is_over, replay_of, verify
 from foretide.spark.replay import ReplayPlan
 from foretide.spark.session import session
@@ -26,6 +31,7 @@ from foretide.topology.graph import Bolt, Topology
 from foretide.topology.sink import Parquet
 
 _GRACE = 120.0
+_SHORT = 2.0
 
 
 def run(
@@ -36,26 +42,36 @@ def run(
     ratio: Annotated[str, typer.Option(help="Split midway: a ratio, or `none`.")] = "",
     output: Annotated[Path | None, typer.Option(help="Folder for output and checkpoint; else a temporary one.")] = None,
     master: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
+    policy: PolicyOption = None,
+    config: ConfigOption = None,
+    sets: SetOption = None,
+    latency: Annotated[str | None, typer.Option(help="p99 latency for the control loop to hold, such as `2s`.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the run (PNG or SVG; needs the extra 'plot').")] = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Run an application under a replayed real load curve, re-splitting an edge midway."""
+    """Run an application under a replayed real load curve: split an edge anew midway, or let policies control it."""
     logging.getLogger("foretide").addHandler(logging.NullHandler())
     app = find_app(name)
+    settings = chosen_settings(config, sets, policy)
+    target = settings.to_target() if latency is None else Latency(p99=latency)
     load = Load(seconds, rate, seed)
     topology = app.build(load)
-    split = _checked(ratio or app.ratio, topology, app.edge)
+    split = _checked(ratio or ("none" if policy else app.ratio), topology, app.edge)
     folder = _fresh(output, name)
     console = Console(stderr=as_json)
     console.print(f"Starting Spark on {master} ...", highlight=False)
-    spark = session(master, f"foretide-{name}", {"spark.sql.shuffle.partitions": "2"})
+    with spark_log(folder / "spark.log"):
+        spark = session(master, f"foretide-{name}", {"spark.sql.shuffle.partitions": "2"})
     spark.sparkContext.setLogLevel("FATAL")  # what goes wrong is said by Foretide
     console.print("Warming up ...", highlight=False)
     warm_up(spark, app)
     plan = replay_of(topology)
     view = open_view(console, app, plan, split)
-    pipeline = submit(spark, topology, Parquet(str(folder / "output")), str(folder / "checkpoint"), RunSettings())
+    pipeline = submit(spark, topology, Parquet(str(folder / "output")), str(folder / "checkpoint"), settings.to_run())
+    if policy:
+        controller = control(pipeline, policy, target, settings=settings)
+        controller.on_decision(lambda decision: view.say(f"decision {decision.id}: {summary(decision)}"))
     samples = _watch(pipeline, app, plan, view, split)
     pipeline.stop()
     pipeline.raise_failure()
@@ -87,14 +103,19 @@ def _fresh(output: Path | None, name: str) -> Path:
     return output
 
 
-def warm_up(spark: Any, app: App) -> None:
-    """Run a few rows through, so that the replay does not begin while the JVM is still loading classes."""
-    topology = app.build(Load(seconds=1.0, rate=2000.0, paced=False))
+def warm_up(spark: Any, app: App, load: Load | None = None, short_batches: int = 0) -> None:
+    """Run some rows through, so that the replay does not begin while the JVM is still loading classes.
+
+    With `short_batches`, until so many took less than two seconds; executors take longer to get going.
+    """
+    topology = app.build(load or Load(seconds=1.0, rate=2000.0, paced=False))
     with tempfile.TemporaryDirectory(prefix="foretide-warm-up-") as folder:
         pipeline = submit(spark, topology, Parquet(f"{folder}/output"), f"{folder}/checkpoint")
         end = time.monotonic() + _GRACE
         while pipeline.running and not is_over(pipeline, replay_of(topology)) and time.monotonic() < end:
             time.sleep(0.1)
+            if short_batches and sum(r.duration < _SHORT for r in list(pipeline.reports)) >= short_batches:
+                break
         pipeline.stop()
         pipeline.raise_failure()
 

@@ -32,7 +32,7 @@ _RECENT = 5
 
 @dataclass(frozen=True)
 class Sample:
-    """One batch, as the view needs it. `due` is how far along the curve it has come, in seconds."""
+    """One batch, as the view needs it: how far along the curve it has come (`due`), when it `ended`, in seconds."""
 
     batch: int
     rows: int
@@ -44,6 +44,7 @@ class Sample:
     version: int | None
     per_task: tuple[int, ...] | None
     alarms: tuple[str, ...]
+    ended: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -67,6 +68,7 @@ def sample_of(report: BatchReport, alarms: Sequence[Alarm], plan: ReplayPlan, ed
         version=report.route_version,
         per_task=flow.per_task if flow else None,
         alarms=tuple(alarm.message for alarm in alarms),
+        ended=report.finished - float(taken.end["origin_ms"]) / 1000 if taken else 0.0,
     )
 
 

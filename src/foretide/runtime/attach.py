@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark import SparkContext
-
 from foretide.errors import ControlError, StoreError
 from foretide.folder.publication import absolute, local_path
 from foretide.runtime.actor import Actor
@@ -21,7 +19,7 @@ from foretide.runtime.pipeline import Pipeline
 from foretide.runtime.seer import Seer
 from foretide.runtime.settings.load import load_settings
 from foretide.runtime.settings.model import Settings
-from foretide.spark.edge import control_folder
+from foretide.spark.edge import active_control_folder
 from foretide.spark.levers import Levers
 from foretide.store.metric_store import MetricStore
 
@@ -64,7 +62,7 @@ def control(
     follower = query if isinstance(query, Pipeline) else _followed(query, chosen, folder)
     if follower.monitor is None:
         raise ControlError("control rests on what is measured; start the pipeline with monitoring")
-    levers = Levers(SparkContext.getOrCreate())
+    levers = Levers.of_active()
     levers.most = most_executors or levers.most
     controller = Controller(
         _rules(chosen, policies, mode),
@@ -85,9 +83,7 @@ def _followed(query: Any, settings: Settings, location: str | None) -> FollowedQ
     if not hasattr(query, "lastProgress"):
         kind = type(query).__name__
         raise ControlError(f"a {kind} cannot be controlled; give what ft.submit returned, or a StreamingQuery")
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - the session of the query
-
-    folder = control_folder(SparkSession.active(), location)
+    folder = active_control_folder(location)
     if not folder.routes().edges:
         raise ControlError(
             f"there is no edge to control: '{folder.location}' has no routes; add df.transform(ft.edge(...)) to the "
@@ -105,7 +101,10 @@ def _senses(follower: Follower, levers: Levers, settings: Settings) -> Senses:
     monitor = follower.monitor
     assert monitor is not None  # noqa: S101 - checked by the caller
     started: Callable[[], float] = lambda: follower.started  # type: ignore[attr-defined] # noqa: E731
-    seer = Seer(settings.forecasts, folder=_models(follower.folder.location)).start()
+    forecasts = settings.forecasts
+    if forecasts.spouts is None:
+        forecasts = replace(forecasts, spouts=tuple(spout.id for spout in follower.topology.spouts))
+    seer = Seer(forecasts, folder=_models(follower.folder.location)).start()
     monitor.on_samples(seer.see)
     return Senses(
         setup=_setup(follower, levers),

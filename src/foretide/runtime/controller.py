@@ -129,9 +129,9 @@ class Controller:
         return self._orders.target(self._initial)
 
     def outlook(self, metric: str, subject: str) -> Outlook | None:
-        """What is foreseen of a figure, if anything may say so."""
+        """What is foreseen of a figure, whether it may vote or not."""
         seer = self._senses.seer
-        return None if seer is None else seer.foresight(time.time()).vote(metric, subject)
+        return None if seer is None else seer.foresight(time.time()).outlooks.get((metric, subject))
 
     @property
     def problems(self) -> list[str]:

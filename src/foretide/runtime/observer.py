@@ -1,7 +1,7 @@
 """What is in force, put together from what Spark reports.
 
-The route version that the last batch read, the live executors, Spark's exclusion list, and the admission limits that
-were there when the last batch began.
+The route version that the last batch read, the live executors, those on Spark's exclusion list that ran nothing in
+the last batch, and the admission limits that were there when it began.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Observer:
         self._admission: Mapping[str, int | None] = {}
         self._state_partitions: int | None = None
         self._batches: Counter[str] = Counter()
+        self._busy: frozenset[str] = frozenset()
 
     def note_published(self, at: float) -> None:
         """Remember what is published now, so that a later batch can be held against it."""
@@ -60,6 +61,8 @@ class Observer:
         begun = report.finished - report.duration
         known = [limits for at, limits in self._limits if at <= begun]
         self._admission = {**(known[-1] if known else self._limits[0][1] if self._limits else {})}
+        if report.tasks is not None:
+            self._busy = frozenset(run.worker for run in report.tasks)
         self._batches.update({run.worker for run in report.tasks or () if run.rows_in})
         if report.state is not None and report.state.partitions:
             self._state_partitions = report.state.partitions
@@ -72,7 +75,7 @@ class Observer:
             routes={name: tuple(map(float, route.counts)) for name, route in edges.items()},
             route_version=self._version,
             executors=executors,
-            quarantined=self._levers.quarantined() & frozenset(executors),
+            quarantined=(self._levers.quarantined() & frozenset(executors)) - self._busy,
             young=frozenset(worker for worker in executors if self._batches[worker] < _GROWN_UP),
             drained=self._folder.drained(),
             admission=self._admission,

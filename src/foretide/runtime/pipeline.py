@@ -24,7 +24,7 @@ from foretide.runtime.timeout import BatchClock
 from foretide.spark.compile import compile_topology
 from foretide.spark.progress import QueryReader
 from foretide.spark.query import read_output, start_query
-from foretide.spark.state_partitions import repartition_state
+from foretide.spark.state_partitions import is_settled, repartition_state
 from foretide.spark.timing import EVERY
 from foretide.topology.sink import Guarantee
 
@@ -129,16 +129,13 @@ class Pipeline(Follower):
         self.follow()
         return self
 
+    def _start_query(self, trigger: str | None) -> Any:
+        mode = self.settings.output_mode
+        return start_query(self.compiled, self.topology.name, self.sink, self.checkpoint, trigger, mode)
+
     def _open(self) -> None:
         settings = self.settings
-        self.query = start_query(
-            self.compiled,
-            self.topology.name,
-            self.sink,
-            self.checkpoint,
-            settings.trigger,
-            settings.output_mode,
-        )
+        self.query = self._start_query(settings.trigger)
         self.started = time.time()
         every = settings.monitoring.tasks_every if settings.monitoring else 0.0
         self._reader = QueryReader(self.query, self.compiled.shape, self.compiled.timers, per_task_every=every)
@@ -231,11 +228,17 @@ class Pipeline(Follower):
             if changes.pools:
                 self._resize(changes.pools)
             if changes.state_partitions is not None:
+                self._settle()
                 repartition_state(self.spark, self.checkpoint, self.sink, changes.state_partitions)
         except Exception as error:
             log.exception("%s: the restart could not change everything; it goes on as it was", self.topology.name)
             self.problem = f"a restart could not change everything: {error}"
         self._reopen()
+
+    def _settle(self) -> None:
+        """Work off the batch that was cut off, if one was: state can be changed between two batches only."""
+        if not is_settled(self.spark, self.checkpoint):
+            self._start_query("once").awaitTermination()
 
     def _resize(self, pools: Mapping[str, int]) -> None:
         """Compile anew with other pools; their routes begin anew, evenly over the whole pool."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
-
 from foretide.errors import ActionError
 from foretide.spark.quarantine import ExclusionList, QuarantineUnavailableError
 from foretide.spark.rest import RestUnavailableError, SparkRest
@@ -40,6 +38,13 @@ class Levers:
         self.most = len(self.executors())
         if self.local:
             self.limits.append("local mode has one worker, the driver: no executor can be taken out or asked for")
+
+    @classmethod
+    def of_active(cls) -> Levers:
+        """The levers of the context that is running."""
+        from pyspark import SparkContext  # noqa: PLC0415 - there is one by now
+
+        return cls(SparkContext.getOrCreate())
 
     def _exclusions(self) -> ExclusionList | None:
         try:
@@ -148,11 +153,3 @@ def _cores(context: SparkContext, *, local: bool) -> int:
     if master.startswith("local-cluster"):
         return int(master.split("[")[1].split(",")[1])
     return 1
-
-
-def reachable(context: SparkContext) -> bool:
-    """Whether the driver's JVM answers; over Spark Connect it does not."""
-    try:
-        return context._jsc.sc().isStopped() is False  # noqa: SLF001
-    except (AttributeError, Py4JError):
-        return False

@@ -24,11 +24,17 @@ def start_query(
     trigger: str | None,
     output_mode: str = "append",
 ) -> StreamingQuery:
-    """Start writing. `trigger` is an interval such as `500 milliseconds`; None takes what is there and ends."""
+    """Start writing.
+
+    `trigger` is an interval such as `500 milliseconds`; None takes what is there and ends, `once` ends after a batch.
+    """
     refuse_foreign_output(name, sink, checkpoint)
     writer = compiled.frame.writeStream.queryName(name).outputMode(output_mode).format(sink.format)
     writer = writer.option("checkpointLocation", checkpoint)
-    writer = writer.trigger(availableNow=True) if trigger is None else writer.trigger(processingTime=trigger)
+    if trigger == "once":
+        writer = writer.trigger(once=True)
+    else:
+        writer = writer.trigger(availableNow=True) if trigger is None else writer.trigger(processingTime=trigger)
     match sink:
         case Parquet(path) | Json(path):
             return writer.partitionBy(STREAM_COLUMN).start(path)

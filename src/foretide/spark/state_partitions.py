@@ -23,7 +23,7 @@ _HEADER = "v1"
 def repartition_state(spark: Any, checkpoint: str, sink: Sink, partitions: int) -> None:
     """Repartition the state of a stopped query whose last batch was committed."""
     offsets = open_publication(f"{checkpoint}/offsets")
-    last = _last_batch(spark, checkpoint)
+    last = last_entry(spark, checkpoint, "offsets")
     if partitions_of(offsets.read(str(last)) or "") == partitions:
         return
     try:
@@ -58,12 +58,16 @@ def tell_sink(log: Publication, batch: int, interval: int) -> None:
     log.write(f"{batch}.compact", "\n".join([_HEADER, *entries]))
 
 
-def _last_batch(spark: Any, checkpoint: str) -> int:
-    """The last batch that was planned; Spark refuses to repartition one that was not committed."""
+def is_settled(spark: Any, checkpoint: str) -> bool:
+    """Whether the last batch that was planned was committed too; Spark repartitions nothing else."""
+    return last_entry(spark, checkpoint, "offsets") == last_entry(spark, checkpoint, "commits")
+
+
+def last_entry(spark: Any, checkpoint: str, log: str) -> int:
+    """The last batch in one of the checkpoint's logs; -1 when there is none."""
     jvm = spark._jvm  # noqa: SLF001 - files of any file system that Spark knows
-    path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets")
-    listed = path.getFileSystem(spark._jsc.hadoopConfiguration()).listStatus(path)  # noqa: SLF001
+    path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/{log}")
+    filesystem = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+    listed = filesystem.listStatus(path) if filesystem.exists(path) else []
     numbers = [name for entry in listed if (name := entry.getPath().getName()).isdigit()]
-    if not numbers:
-        raise ActionError(f"'{checkpoint}' holds no batch yet: there is no state to repartition")
-    return max(map(int, numbers))
+    return max(map(int, numbers), default=-1)

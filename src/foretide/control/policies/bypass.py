@@ -43,7 +43,7 @@ class BypassSettings:
     symptoms: tuple[Symptom, ...] = SYMPTOMS
     slow: float = 1.5
     bad: float = 2.5
-    patience: int = 3
+    patience: int = 2
     keep: float = 0.5
     first_wait: Seconds = 300.0
     longest_wait: Seconds = 1800.0
