@@ -12,7 +12,7 @@ from foretide.metrics.rules import DEFAULT_RULES, Rule
 from foretide.metrics.smoothing import Fading, Smoother
 from foretide.spark.timing import EVERY
 
-SMOOTHED = ("arrival_rate", "service_time_ms", "service_scv", "arrival_scv", "selectivity", "flow_fraction")
+SMOOTHED = ("service_time_ms", "service_scv", "arrival_scv", "selectivity", "flow_fraction")
 """What planning reads: smoothed, so that one odd batch moves nothing."""
 
 _LAST_PORT = 65535
