@@ -1,0 +1,227 @@
+"""Skewed stream-stream joins: Foretide's hot-key plans beside stock Spark, other partitions, salting by hand, rivals.
+
+    python -m benchmarks joins
+
+Every run reads the same files, one a batch and side, as fast as it can, in one session on two cores. What is measured
+is the second half of the batches, when plans are in force. Load of a partition is the pairs that it compared, told by a
+sample of the joined rows; LI = (max - avg) / avg. Runs of stock Spark and Foretide alternate.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from foretide.control.policies.hot_keys import HotKeySettings
+from pyspark.sql import functions as F
+
+import foretide as ft
+from benchmarks.joins_moving import moving_keys
+from foretide.control.effects import TrialSettings
+from foretide.control.guard_settings import GuardSettings
+from foretide.planning.join_model import imbalance
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BATCHES, SECONDS, BOUND = 36, 10, 2
+MEASURED = BATCHES // 2
+SCHEMA = "key long, t timestamp, v long"
+EPOCH = 1_700_000_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload: its name, skew (or the share of one hot key), rows a batch and side, and keys."""
+
+    name: str
+    zipf: float = 0.0
+    hot: float = 0.0
+    rows: tuple[int, ...] = (5_000,)
+    keys: int = 1_000
+
+
+CASES = (
+    Case("z = 0", 0.0, rows=(40_000,), keys=10_000),
+    Case("z = 0.5", 0.5, rows=(30_000,), keys=10_000),
+    Case("z = 1", 1.0, rows=(10_000,)),
+    Case("z = 1.5", 1.5),
+    Case("z = 2", 2.0, rows=(4_000,)),
+    Case("half of all rows", hot=0.5),
+)
+SIZES = tuple(Case(f"{rows:,} rows", 1.5, rows=(rows,)) for rows in (1_500, 3_000, 6_000))
+FLUCTUATING = Case("rate between 2,000 and 8,000", hot=0.5, rows=(2_000, 8_000, 4_000, 7_000, 3_000))
+
+
+def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - no pictures here
+    spark = ft.session("local[2]", "foretide-joins", {"spark.sql.streaming.numRecentProgressUpdates": "1000"})
+    spark.sparkContext.setLogLevel("OFF")
+    bench = Bench(spark, Path(tempfile.mkdtemp(prefix="foretide-joins-")))
+    bench.one(Case("warm-up", rows=(500,)), "stock")
+    cases = CASES[3:4] if quick else CASES
+    hot = CASES[3]
+    found: dict[str, Any] = {"by skew, 8 partitions": [bench.row(case) for case in cases]}
+    if not quick:
+        found["16 partitions"] = [bench.row(hot, partitions=16)]
+        rivals = (
+            "stock",
+            "2 partitions",
+            "16 partitions",
+            "salted by hand",
+            "ContRand-like",
+            "BiStream-like",
+            "foretide",
+        )
+        found["rivals at z = 1.5"] = [bench.rival(hot, name) for name in rivals]
+        found["by size, z = 1.5"] = [bench.row(case) for case in SIZES]
+        found["fluctuating rate, half of all rows on one key"] = [bench.row(FLUCTUATING)]
+    found["moving hot keys: LI of the next window, planned ahead"] = moving_keys(quick=quick)
+    spark.stop()
+    shutil.rmtree(bench.folder, ignore_errors=True)
+    return found
+
+
+class Bench:
+    """Runs joins over the same files."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        self.spark, self.folder, self.runs = spark, folder, 0
+
+    def row(self, case: Case, partitions: int = 8) -> dict[str, Any]:
+        """Stock and Foretide, in turn."""
+        stock, ours = self.one(case, "stock", partitions), self.one(case, "foretide", partitions)
+        return {
+            "workload": case.name,
+            "LI stock": stock["LI"],
+            "LI foretide": ours["LI"],
+            "rows/s stock": stock["rows/s"],
+            "rows/s foretide": ours["rows/s"],
+            "throughput": ours["rows/s"] / stock["rows/s"],
+            "p99 batch s stock": stock["p99 batch s"],
+            "p99 batch s foretide": ours["p99 batch s"],
+            "state rows": ours["state rows"] / max(stock["state rows"], 1),
+            "same rows": stock["checksum"] == ours["checksum"],
+        }
+
+    def rival(self, case: Case, variant: str) -> dict[str, Any]:
+        found = self.one(case, variant, {"2 partitions": 2, "16 partitions": 16}.get(variant, 8))
+        return {name: value for name, value in found.items() if name != "checksum"}
+
+    def one(self, case: Case, variant: str, partitions: int = 8) -> dict[str, Any]:
+        """One run over all files of a case."""
+        self.runs += 1
+        place = self.folder / f"run{self.runs}"
+        data = self._data(case)
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        left, right = (self._side(data / side, side) for side in "lr")
+        joined = joins(left, right, variant, str(place / "control"))
+        kept = joined.where(f"(lv * 31 + rv) % {max(1, case.rows[0] // 40)} = 0")
+        writer = kept.select("lv", "rv", F.spark_partition_id().alias("task")).writeStream.format("parquet")
+        writer = writer.option("path", str(place / "out")).option("checkpointLocation", str(place / "checkpoint"))
+        query = writer.trigger(processingTime="0 seconds").start()
+        if variant == "foretide":
+            ft.control(query, ["hot_keys"], settings=settings(), folder=str(place / "control"))
+        while query.isActive and (query.lastProgress is None or query.lastProgress.batchId < BATCHES):
+            time.sleep(0.1)
+            if query.lastProgress is not None and query.lastProgress.batchId == BATCHES - 1:
+                query.processAllAvailable()
+                break
+        if query.exception():
+            raise query.exception()
+        progress = [each for each in query.recentProgress if each.numInputRows]
+        query.stop()
+        return self._figures(case, variant, place, progress)
+
+    def _figures(self, case: Case, variant: str, place: Path, progress: list[Any]) -> dict[str, Any]:
+        late = progress[-MEASURED:]
+        seconds = [each.durationMs["triggerExecution"] / 1000 for each in late]
+        out = self.spark.read.parquet(str(place / "out"))
+        since = (BATCHES - MEASURED) * 1_000_000
+        loads = {row.task: row["count"] for row in out.where(f"lv >= {since}").groupBy("task").count().collect()}
+        partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions"))
+        checksum = out.agg(F.count("*"), F.expr("sum(xxhash64(lv, rv) % 1000003)")).first()
+        print(f"{case.name}, {variant}: {sum(seconds):.1f} s", flush=True)
+        return {
+            "run": variant,
+            "LI": imbalance([float(loads.get(task, 0)) for task in range(partitions)]),
+            "rows/s": sum(each.numInputRows for each in late) / sum(seconds),
+            "p99 batch s": float(np.quantile(seconds, 0.99)),
+            "state rows": late[-1].stateOperators[0].numRowsTotal,
+            "checksum": tuple(checksum),
+        }
+
+    def _side(self, path: Path, side: str) -> DataFrame:
+        read = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(path))
+        named = read.select(
+            F.col("key").alias(f"{side}key"), F.col("t").alias(f"{side}t"), F.col("v").alias(f"{side}v")
+        )
+        return named.withWatermark(f"{side}t", "2 seconds")
+
+    def _data(self, case: Case) -> Path:
+        """A file a batch and side; the same for every run."""
+        place = self.folder / case.name.replace(" ", "_")
+        if place.exists():
+            return place
+        rng = np.random.default_rng(7)
+        weights = np.arange(1, case.keys + 1) ** -case.zipf
+        for side in "lr":
+            (place / side).mkdir(parents=True)
+            for batch in range(BATCHES):
+                rows = case.rows[batch % len(case.rows)]
+                keys = rng.choice(case.keys, rows, p=weights / weights.sum())
+                keys = np.where(rng.random(rows) < case.hot, 0, keys)
+                times = (EPOCH + batch * SECONDS) * 1_000_000 + np.sort(rng.integers(0, SECONDS * 1_000_000, rows))
+                table = pa.table(
+                    {
+                        "key": keys,
+                        "t": pa.array(times, pa.timestamp("us", "UTC")),
+                        "v": batch * 1_000_000 + np.arange(rows),
+                    }
+                )
+                pq.write_table(table, place / side / f"{batch:04d}.parquet")
+        return place
+
+
+def settings() -> ft.Settings:
+    return ft.Settings(
+        hot_keys=HotKeySettings(window=1.0),
+        guards=GuardSettings(cooldown=0.0),
+        trials=TrialSettings(roll_back=False),
+        monitoring=ft.MonitorSettings(store="", workers_every=0, machines_every=0),
+    )
+
+
+def joins(left: DataFrame, right: DataFrame, variant: str, control: str) -> DataFrame:
+    """The same join in every way there is."""
+    if variant == "foretide":
+        return ft.join(left, right, [("lkey", "rkey")], f"{BOUND} seconds", control=control)
+    bound = f"rt >= lt - INTERVAL {BOUND} SECONDS AND rt <= lt + INTERVAL {BOUND} SECONDS"
+    match variant:
+        case "BiStream-like":
+            return gridded(left, right, bound, 8, 1, F.lit(value=True))
+        case "ContRand-like":
+            return gridded(left, right, bound, 2, 4, F.lit(value=True))
+        case "salted by hand":
+            return gridded(left, right, bound, 4, 2, None)
+    return left.join(right, F.expr(f"lkey = rkey AND {bound}"))
+
+
+def gridded(left: DataFrame, right: DataFrame, bound: str, rows: int, columns: int, every: Any) -> DataFrame:
+    """Salts by hand: all keys, or only the three hottest, which somebody has to know."""
+    hot = {side: F.col(f"{side}key") < 3 if every is None else every for side in "lr"}
+    row, column = F.pmod(F.xxhash64("lv"), F.lit(rows)), F.pmod(F.xxhash64("rv"), F.lit(columns))
+    of_left = F.array(*(row * columns + place for place in range(columns)))
+    of_right = F.array(*(column + place * columns for place in range(rows)))
+    none = F.array(F.lit(0).cast("long"))
+    salted = (
+        left.withColumn("ls", F.explode(F.when(hot["l"], of_left.cast("array<long>")).otherwise(none))),
+        right.withColumn("rs", F.explode(F.when(hot["r"], of_right.cast("array<long>")).otherwise(none))),
+    )
+    return salted[0].join(salted[1], F.expr(f"lkey = rkey AND ls = rs AND {bound}"))

@@ -1,0 +1,68 @@
+"""Moving hot keys, without Spark: plans for what is foreseen, for the last window, and only once balance is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from foretide.forecasting.keys import KeyEwma, KeyModel, LastWindow
+from foretide.forecasting.keys_forecaster import KeyNet
+from foretide.planning.join import plan_join, predict
+from foretide.planning.join_model import JoinPlan, KeyLoad, tail_of
+from foretide.planning.join_settings import JoinSettings
+from foretide.routing.steering import tail_partition
+from foretide.workloads.hot_keys import zipf_windows
+
+PARTITIONS, MOST, ROWS = 8, 64, 20_000
+LEARNT = 120
+"""Windows that the net has seen before it is asked."""
+
+
+def moving_keys(*, quick: bool) -> list[dict[str, Any]]:
+    """The plan of every choice for each window, laid over what then came."""
+    windows = zipf_windows(
+        seed=11, windows=LEARNT + (10 if quick else 60), keys=400, zipf=1.0, rows=ROWS, rise=4, fall=6
+    )
+    settings = JoinSettings(most_keys=MOST)
+    models: dict[str, KeyModel] = {"last window": LastWindow(), "smoothed": KeyEwma(), "net (forecast)": KeyNet(seed=1)}
+    found: dict[str, list[float]] = {name: [] for name in ("no plan", *models, "reactive")}
+    kept = JoinPlan({})
+    for number, window in enumerate(windows):
+        if number >= LEARNT:
+            actual = [KeyLoad(key, rows, rows) for key, rows in window.items()]
+            found["no plan"].append(laid(JoinPlan({}), actual))
+            for name, model in models.items():
+                expected = model.forecast(1)[0].shares()
+                found[name].append(laid(planned(expected, settings), actual))
+            found["reactive"].append(laid(kept, actual))
+            if found["reactive"][-1] > settings.reactive_above:
+                kept = planned({key: rows / ROWS for key, rows in window.items()}, settings)
+        for model in models.values():
+            model.learn([{key: float(rows) for key, rows in window.items()}])
+    return [
+        {
+            "choice": name,
+            "LI mean": float(np.mean(values)),
+            "LI p90": float(np.quantile(values, 0.9)),
+            "windows": len(values),
+        }
+        for name, values in found.items()
+    ]
+
+
+def home(key: int) -> int:
+    return tail_partition(key * 2_654_435_761 % 2**31, PARTITIONS)
+
+
+def planned(shares: Any, settings: JoinSettings) -> JoinPlan:
+    loads = sorted((KeyLoad(key, share * ROWS, share * ROWS) for key, share in shares.items()), key=lambda k: -k.left)
+    hot, rest = loads[:MOST], loads[MOST:]
+    return plan_join(hot, tail_of(rest, PARTITIONS, home), PARTITIONS, settings, home=home)
+
+
+def laid(plan: JoinPlan, actual: list[KeyLoad]) -> float:
+    """LI of a plan over the keys that came: those without a grid go where the hash sends them."""
+    hot = [load for load in actual if load.key in plan.grids]
+    rest = [load for load in actual if load.key not in plan.grids]
+    return predict(plan, hot, tail_of(rest, PARTITIONS, home), home=home).imbalance
