@@ -45,13 +45,14 @@ _SOUND = """format = {format} AND version IS NOT NULL AND forall(plan, entry ->
             size(cells) = size(held.rows[0]) AND size(cells) > 0 AND forall(cells, salt -> salt IS NOT NULL))))"""
 
 
-def live_plan(spark: SparkSession, url: str) -> DataFrame:
+def live_plan(spark: SparkSession, url: str, observation: str = OBSERVATION) -> DataFrame:
     """The plan's file as a table of one row; make it once for both sides, so that they share one scan a batch.
 
-    The file has to exist by now: Spark ignores for ever what was empty when the DataFrame was made.
+    The file has to exist by now: Spark ignores for ever what was empty when the DataFrame was made. `observation` is
+    the metric's name, which has to differ between the joins of a query.
     """
     table = spark.read.schema(_SCHEMA).option("multiLine", value=True).option("mode", "FAILFAST").json(url)
-    return table.observe(OBSERVATION, F.max("version").alias("version"))
+    return table.observe(observation, F.max("version").alias("version"))
 
 
 def plan_of(live: DataFrame) -> Column:
