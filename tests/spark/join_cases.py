@@ -21,6 +21,11 @@ SECOND = 1_000_000
 BEGIN = 1_700_000_000 * SECOND
 SCHEMA = "side string, case int, k string, n int, t long, id string"
 PARTITIONS = 3
+INTERPRETED = {
+    "spark.sql.shuffle.partitions": str(PARTITIONS),
+    "spark.sql.codegen.wholeStage": "false",  # small batches: to compile them takes longer than to run them
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 @dataclass(frozen=True)
@@ -30,9 +35,9 @@ class Shape:
     before: float = 3.0
     after: float = 3.0
     how: str = "inner"
-    cases: int = 40
-    batches: int = 8
-    rows: int = 400
+    cases: int = 60
+    batches: int = 6
+    rows: int = 500
     step: float = 4.0
     late: float = 12.0
     delay: str = "6 seconds"
@@ -50,7 +55,7 @@ def batches_of(shape, seed):
     rng = np.random.default_rng(seed)
     made = [_rows(shape, rng, number) for number in range(shape.batches)]
     end = BEGIN + int((shape.batches + 40) * shape.step) * SECOND
-    last = [{"side": side, "case": -1, "k": "end", "n": 0, "t": end, "id": f"end{side}"} for side in "LR"]
+    last = [{"side": side, "case": -1, "k": "key0", "n": 0, "t": end, "id": f"end{side}"} for side in "LR"]
     return [*made, last]
 
 
@@ -111,14 +116,10 @@ def start(frame, folder, each=lambda rows, batch: None):
     def take(batch_rows, batch):
         rows = [tuple(row) for row in batch_rows.collect()]
         each(rows, batch)
-        result.extend(rows)
+        result.extend(rows)  # the last step, so that it stays behind if the batch fails
 
     writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(folder / "checkpoint"))
     return writer.trigger(availableNow=True).start(), result
-
-
-def counted(frame):
-    return Counter(tuple(row) for row in frame.collect())
 
 
 def random_grids(rng, keys, shape):
@@ -135,23 +136,24 @@ def random_grids(rng, keys, shape):
 class Driver:
     """Drives a joined stream, its keeper included, and changes the plan between batches at random."""
 
-    def __init__(self, spark, folder, shape, seed, most_lead=None):
-        self.folder, self.shape, self.most_lead = folder, shape, most_lead
+    def __init__(self, spark, folder, shape, seed, streams=None):
+        self.folder, self.shape = folder, shape
         self.rng = np.random.default_rng(seed)
-        left, right = sides(spark, folder / "input", shape)
+        left, right = streams or sides(spark, folder / "input", shape)
         self.control = ControlFolder(str(folder / "control"))
         self.frame = ft.join(
             left, right, list(shape.on), shape.bound, shape.how, control=self.control.location, partitions=PARTITIONS
         )
         self.keeper = JoinKeeper(self.control, "join")
-        self.result = []
+        self.results = []
         self.keys = []
         self.query = None
-        self._run = None
         self._told = -1
 
     def start(self):
-        self.query, self.result = start(self.frame, self.folder, lambda *_: self.between())
+        self.query = None
+        self.query, rows = start(self.frame, self.folder, lambda *_: self.between())
+        self.results.append(rows)
 
     def between(self):
         """All batches before this one have reported, and this one has read its plan."""
@@ -168,6 +170,10 @@ class Driver:
             self.keeper.see(report)
             both = (report.joins["join"].left, report.joins["join"].right)
             self.keys = sorted({key for side in both if side for key in side.keys})
+
+    @property
+    def rows(self):
+        return Counter(row for rows in self.results for row in rows)
 
     def change(self):
         if self.keeper.ready:

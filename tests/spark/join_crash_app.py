@@ -16,22 +16,19 @@ from foretide.runtime.join_keeper import JoinKeeper
 from foretide.spark.join_state import checkpoint_of, highest_times
 from foretide.spark.progress import read_report
 from helpers import QUICK
-from spark.join_cases import PARTITIONS, Shape, plain, random_grids, sides
+from spark.join_cases import INTERPRETED, Shape, random_grids, sides
 
-SHAPE = Shape(rows=200, batches=9)
+SHAPE = Shape(rows=200, batches=7)
 SLOW = 3
 """From this batch on the process notes that it is about to commit, and waits to be killed."""
 
 
 def main(folder, mode):
-    spark = ft.session("local[2]", settings=QUICK | {"spark.sql.shuffle.partitions": str(PARTITIONS)})
+    spark = ft.session("local[2]", settings=QUICK | INTERPRETED)
     spark.sparkContext.setLogLevel("OFF")
     left, right = sides(spark, folder / "input", SHAPE)
-    if mode == "plain":
-        write(plain(left, right, SHAPE), folder / "plain", lambda *_: None).awaitTermination()
-        return
     control = ControlFolder(str(folder / "control"))
-    frame = ft.join(left, right, list(SHAPE.on), SHAPE.bound, control=control.location, partitions=PARTITIONS)
+    frame = ft.join(left, right, list(SHAPE.on), SHAPE.bound, control=control.location)
     rng, queries, told = np.random.default_rng(len(mode)), [], {}
     keeper = JoinKeeper(
         control, "join", lambda name, batch: highest_times(spark, checkpoint_of(queries[0]), name, batch)
@@ -45,11 +42,9 @@ def main(folder, mode):
             if report.batch not in told:
                 told[report.batch] = report
                 keeper.see(report)
-        known = [
-            side.keys for report in told.values() for side in (report.joins["join"].left, report.joins["join"].right)
-        ]
-        if keeper.ready and keeper.timeline.version < 2:
-            keeper.adopt(random_grids(rng, sorted({key for keys in known for key in keys}), SHAPE))
+        seen = [report.joins["join"] for report in told.values()]
+        if keeper.ready:
+            keeper.adopt(random_grids(rng, sorted({key for each in seen for key in each.left.keys}), SHAPE))
         note(folder, batch, keeper)
         if mode == "killed" and batch >= SLOW:
             time.sleep(600)

@@ -14,12 +14,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from foretide.control.join_view import Grids, JoinView
 from foretide.errors import JoinPlanError, PlanFormatError
+from foretide.planning.join import predict
 from foretide.planning.join_model import Grid as Cells
 from foretide.planning.join_model import JoinPlan
+from foretide.routing.join_cells import LEFT
 from foretide.routing.publication_protocol import BatchFacts, Maxima, Past, PlanState, PublicationProtocol
-from foretide.routing.steering import partitions_of
+from foretide.routing.steering import partitions_of, tail_partition
 from foretide.routing.timeline import TAIL, Grid, Timeline, steered_grid
+from foretide.runtime.join_loads import KeyWindows
 
 if TYPE_CHECKING:
     from foretide.folder.control_folder import ControlFolder
@@ -65,7 +69,9 @@ class Pace:
 class JoinKeeper:
     """Keeps the plan of one join. `see` every report, `adopt` what is wanted; `problem` says what is in the way."""
 
-    def __init__(self, folder: ControlFolder, name: str, maxima: ReadMaxima | None = None) -> None:
+    def __init__(
+        self, folder: ControlFolder, name: str, maxima: ReadMaxima | None = None, window: float = 30.0
+    ) -> None:
         self.name, self._folder, self._maxima = name, folder, maxima
         self.facts: JoinFacts = folder.joins()[name]
         self.problem: str | None = None
@@ -75,6 +81,8 @@ class JoinKeeper:
         self._state = PlanState(self._published(_rolled_back), folder.join_past(name) or Past())
         self._pace = Pace()
         self._gap_told: int | None = None
+        self._windows = KeyWindows(window)
+        self._rows: tuple[int, ...] | None = None
 
     # ---- what is wanted
 
@@ -121,6 +129,9 @@ class JoinKeeper:
             seen = report.joins.get(self.name)
             if seen is None and report.input_rows:
                 return  # it counts as missing, so the join's state will be asked
+            if seen is not None:
+                self._windows.see(report, seen.left, seen.right)
+            self._rows = _rows_by_partition(report, self.facts.partitions) or self._rows
             facts = _facts(report, seen)
             self._fill_gap(facts)
             self._pace = self._pace.after(facts)
@@ -220,6 +231,32 @@ class JoinKeeper:
         newest = {key: versions[-1].rows for key, versions in self._state.timeline.plans.items()}
         return self._as_plan({**newest, **pending.grids})
 
+    def grids(self) -> Grids:
+        """The grids that are published last, as partitions in rows of columns."""
+        return {key: grid.rows for key, grid in self.plan().grids.items()}
+
+    def view(self) -> JoinView:
+        """The join as the control loop sees it."""
+        with self._lock:
+            count = self.facts.partitions
+            plan, (keys, tail), (foreseen, rest) = self.plan(), self._windows.last(count), self._windows.foreseen(count)
+            now = predict(plan, keys, tail, lambda key: tail_partition(key, count)) if self._windows.count else None
+            return JoinView(
+                self.name,
+                count,
+                "left" if self.facts.rule.how == LEFT else "inner",
+                self._windows.count,
+                keys,
+                tail,
+                foreseen,
+                rest,
+                None if now is None else now.imbalance,
+                self._rows,
+                plan,
+                self.coming(),
+                self.problem or (None if self._pace.advances else "too few batches were seen"),
+            )
+
     def _as_plan(self, grids: Mapping[int, Grid]) -> JoinPlan:
         return JoinPlan({key: Cells(self._landed(key, grid)) for key, grid in grids.items() if grid != TAIL})
 
@@ -233,6 +270,13 @@ def _facts(report: BatchReport, seen: JoinBatch | None) -> BatchFacts:
         Maxima() if seen is None else Maxima(_latest(seen.left), _latest(seen.right)),
         None if report.watermark is None else round(report.watermark * 1000) * 1000,
     )
+
+
+def _rows_by_partition(report: BatchReport, partitions: int) -> tuple[int, ...] | None:
+    """Rows that each partition of the join took in, if one stage with so many tasks reads Spark's own exchanges."""
+    runs = [run for run in report.tasks or () if run.edge is None and run.task is not None and run.bytes_read]
+    by_task = {run.task: run.rows_in for run in runs if run.task is not None and not run.failed}
+    return tuple(by_task[task] for task in sorted(by_task)) if len(by_task) == partitions == len(runs) else None
 
 
 def _latest(side: JoinSide | None) -> int | None:

@@ -114,6 +114,13 @@ def control_folder(spark: SparkSession, location: str | None = None) -> ControlF
     return ControlFolder(found)
 
 
+def active_control_folder(location: str | None = None) -> ControlFolder:
+    """The control folder that is given, or set for the active session."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only annotations need it elsewhere in here
+
+    return control_folder(SparkSession.active(), location)
+
+
 def declare(folder: ControlFolder, name: str, pool: int, weights: list[float]) -> None:
     """See that the edge has a route before the plan is built; a table that cannot be read is made anew."""
     folder.change_routes(lambda table: table.declare(name, pool, weights), repair=True)

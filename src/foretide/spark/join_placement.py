@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 OBSERVATION = "foretide_join_plan"
 """Name of the metric in a query's progress that says which version of the plan a batch read."""
 
-_PAST_HARD_END = "FORETIDE_PAST_HARD_END"
+_PAST_HARD_END = "FORETIDE-PAST-HARD-END"
 _UNREADABLE = (
-    "FORETIDE_PLAN_UNREADABLE: the join's plan is missing, damaged or of another release; put the last one back"
+    "FORETIDE-PLAN-UNREADABLE: the join's plan is missing, damaged or of another release; put the last one back"
 )
 _SCHEMA = (
     "format int, version long, "
@@ -96,7 +96,7 @@ def right_cells(versions: Column, key_hash: Column, row_hash: Column, time: Colu
 def hard_end_failure(message: str) -> PastHardEndError | None:
     """The failure at a hard end that a query's error speaks of, or None when it failed of something else.
 
-    >>> hard_end_failure("... FORETIDE_PAST_HARD_END key_hash=-7 reached=120 hard_end=100 ...").reached
+    >>> hard_end_failure("... FORETIDE-PAST-HARD-END key_hash=-7 reached=120 hard_end=100 ...").reached
     120
     """
     found = re.search(rf"{_PAST_HARD_END} key_hash=(-?\d+) reached=(-?\d+) hard_end=(-?\d+)", message)

@@ -62,3 +62,10 @@ def _highest(held: DataFrame) -> int | None:
     tops = [F.max(F.unix_micros(F.col(f"value.{quoted(name)}"))) for name in times]
     found = held.select(*tops).collect()[0]
     return max((time for time in found if time is not None), default=None)
+
+
+def highest_times_of(query: Any, name: str, batch: int) -> Maxima:
+    """The same for a running query."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only annotations need it elsewhere in here
+
+    return highest_times(SparkSession.active(), checkpoint_of(query), name, batch)

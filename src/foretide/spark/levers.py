@@ -41,6 +41,13 @@ class Levers:
         if self.local:
             self.limits.append("local mode has one worker, the driver: no executor can be taken out or asked for")
 
+    @classmethod
+    def of_active(cls) -> Levers:
+        """The levers of the context that is running."""
+        from pyspark import SparkContext  # noqa: PLC0415 - there is one by now
+
+        return cls(SparkContext.getOrCreate())
+
     def _exclusions(self) -> ExclusionList | None:
         try:
             return ExclusionList.of(self._context)

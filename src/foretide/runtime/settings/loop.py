@@ -9,7 +9,7 @@ from foretide.control.decision import ControlMode
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 
-PolicyName = Literal["bypass", "paper_rule", "replicas", "processors", "admission", "reactive", "static"]
+PolicyName = Literal["bypass", "paper_rule", "replicas", "processors", "admission", "hot_keys", "reactive", "static"]
 
 
 @dataclass(frozen=True, slots=True)
