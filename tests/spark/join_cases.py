@@ -36,7 +36,7 @@ class Shape:
     after: float = 3.0
     how: str = "inner"
     cases: int = 60
-    batches: int = 6
+    batches: int = 5
     rows: int = 500
     step: float = 4.0
     late: float = 12.0

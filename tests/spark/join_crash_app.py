@@ -18,7 +18,7 @@ from foretide.spark.progress import read_report
 from helpers import QUICK
 from spark.join_cases import INTERPRETED, Shape, random_grids, sides
 
-SHAPE = Shape(rows=200, batches=7)
+SHAPE = Shape(rows=200, batches=6)
 SLOW = 3
 """From this batch on the process notes that it is about to commit, and waits to be killed."""
 

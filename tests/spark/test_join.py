@@ -16,6 +16,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 import foretide as ft
+from foretide.folder.control_folder import ControlFolder
 from foretide.spark.join_inputs import compared, key_pairs
 from foretide.spark.join_placement import hard_end_failure
 from helpers import environment, wait_for
@@ -64,8 +65,8 @@ def test_the_rows_are_those_of_sparks_own_join_while_plans_change(quick, tmp_pat
 
 
 def test_a_batch_that_runs_ahead_of_the_hard_end_fails_and_the_next_try_is_exact(quick, tmp_path, monkeypatch):
-    monkeypatch.setattr("foretide.runtime.join_keeper.Pace.lead", 1)  # far too little for the batch to come
-    shape = Shape(batches=5)
+    monkeypatch.setattr("foretide.runtime.join_keeper.Pace.lead", 500_000)  # too little for the batch to come
+    shape = Shape(batches=4)
     put_all(tmp_path / "input", shape, seed=5)
     driver = Driver(quick, tmp_path, shape, seed=6)
     for _ in range(30):
@@ -185,3 +186,23 @@ def test_what_cannot_be_joined_is_said_with_what_to_do(spark, tmp_path):
         ft.join(good, other, "k", "1 minute", "full", control=str(tmp_path))
     joined = ft.join(good, other, "k", "1 minute", control=str(tmp_path))
     assert joined.columns == ["k", "t", "u"]
+
+
+def test_a_join_whose_plan_is_lost_or_was_made_for_another_bound_is_refused(spark, tmp_path):
+    left = stream(spark, F.col("value").alias("k"), F.col("timestamp").alias("t"), watermark="t")
+    right = stream(spark, F.col("value").alias("k"), F.col("timestamp").alias("u"), watermark="u")
+    control = ControlFolder(str(tmp_path))
+
+    def joined(within):
+        return ft.join(left, right, "k", within, control=str(tmp_path))
+
+    joined("1 minute")
+    joined("2 minutes")
+    control.change_join_plan("join", lambda plan: plan.continued({7: ((1, 2),)}, 5).ending({7}, 900))
+    joined("2 minutes")
+    assert control.join_plan("join").hard_ends == {}, "nobody would move it"
+    with pytest.raises(ft.JoinError, match="was planned for"):
+        joined("3 minutes")
+    (tmp_path / "join-join.json").unlink()
+    with pytest.raises(ft.JoinError, match="its plan is gone"):
+        joined("2 minutes")

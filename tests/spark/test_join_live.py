@@ -13,7 +13,7 @@ from foretide.control.effects import TrialSettings
 from foretide.control.guard_settings import GuardSettings
 from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.planning.join_model import imbalance
-from spark.join_cases import BEGIN, SCHEMA, SECOND, Shape, plain, put, sides
+from spark.join_cases import BEGIN, INTERPRETED, SCHEMA, SECOND, Shape, plain, put, sides
 
 PARTITIONS = 4
 SHAPE = Shape(on=("k",), before=2.0, after=2.0, delay="2 seconds")
@@ -41,13 +41,16 @@ def settings():
 
 
 def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_sparks_own(spark, tmp_path, settings):
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
+    chosen = INTERPRETED | {"spark.sql.shuffle.partitions": str(PARTITIONS)}
+    before = {name: spark.conf.get(name, None) for name in chosen}
+    for name, value in chosen.items():
+        spark.conf.set(name, value)
     joined = ft.join(*sides(spark, tmp_path / "input", SHAPE), "k", SHAPE.bound, control=str(tmp_path / "control"))
     joined = joined.withColumn("at", F.spark_partition_id())
     writer = joined.writeStream.format("memory").queryName("live").option("checkpointLocation", str(tmp_path / "cp"))
     query = writer.start()
-    spark.conf.set("spark.sql.shuffle.partitions", before)
+    for name, value in before.items():
+        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
     controller = ft.control(query, ["hot_keys"], settings=settings, folder=str(tmp_path / "control"))
     number, planned_at = 0, None
     while number < 60 and (planned_at is None or number < planned_at + 8):

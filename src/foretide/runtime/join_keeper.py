@@ -158,7 +158,7 @@ class JoinKeeper:
         if found is None:
             return
         filled = Past(facts.batch, past.maxima.joined(found), past.watermark)
-        self._state = replace(self._protocol.cancelled(self._state), past=filled, held=())
+        self._publish(replace(self._protocol.cancelled(self._state), past=filled, held=()))
 
     def _from_state(self, batch: int, missing: str) -> Maxima | None:
         """The highest event times up to a batch as the join's state has them; None, with a problem, if it has not."""

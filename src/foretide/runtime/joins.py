@@ -40,10 +40,9 @@ class Joins:
     def died(self, message: str) -> bool:
         """Whether a query died at the hard end of a change, which has then been moved: it may be started again."""
         failure = hard_end_failure(message)
-        changing = [keeper for keeper in self.keepers.values() if keeper.changing]
         if failure is None:
             return False
-        for keeper in changing:
+        for keeper in self.keepers.values():
             keeper.failed(failure.reached)
         log.warning("a batch ran ahead of an announced plan and is tried again; nothing was lost: %s", failure)
         return True

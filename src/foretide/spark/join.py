@@ -98,6 +98,11 @@ def join(
 def _prepare(folder: ControlFolder, name: str, facts: JoinFacts) -> None:
     """See that there is a plan, without a hard end that nobody would move, and keep what is fixed for the join."""
     known = folder.joins().get(name)
+    if known is not None and folder.join_plan(name) is None:
+        problem = f"its plan is gone from '{folder.location}', and what the join holds was placed by it"
+        raise JoinError(
+            [Problem(f"join '{name}'", problem, "Put the file back, or start on a new checkpoint and folder")]
+        )
     plan = folder.change_join_plan(name, _rolled_back)
     if known is not None and plan.plans and known.rule != facts.rule:
         problem = f"was planned for {known.rule}, and is now {facts.rule}"

@@ -33,7 +33,7 @@ class Settings:
 
     >>> settings = Settings(guards=GuardSettings(quota=60))
     >>> [policy.name for policy in settings.to_control().policies]
-    ['bypass', 'replicas']
+    ['bypass', 'replicas', 'hot-keys']
 
     Attributes:
         run: How a pipeline runs.
