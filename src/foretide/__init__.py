@@ -19,6 +19,7 @@ from foretide.errors import (
     ForecastError,
     ForetideError,
     IdleNetworkError,
+    JoinError,
     JoinPlanError,
     LatencyOutOfReachError,
     LoopGainError,
@@ -50,6 +51,7 @@ from foretide.runtime.pipeline import Pipeline, RunSettings, submit
 from foretide.runtime.settings.load import load_settings
 from foretide.runtime.settings.model import Settings
 from foretide.spark.edge import edge
+from foretide.spark.join import join
 from foretide.spark.session import session
 from foretide.topology.graph import Arrow, Bolt, From, Native, PerTuple, Spout, Topology
 from foretide.topology.grouping import (
@@ -100,6 +102,7 @@ __all__ = [
     "From",
     "Global",
     "IdleNetworkError",
+    "JoinError",
     "JoinPlanError",
     "Json",
     "Known",
@@ -148,6 +151,7 @@ __all__ = [
     "WorkloadError",
     "control",
     "edge",
+    "join",
     "load_settings",
     "session",
     "submit",

@@ -33,6 +33,7 @@ ForetideError
  |   '- ReplayError              a history that lacks what a replay needs
  |- SettingsError            a setting that is unknown, of the wrong type or impossible; names where it was given
  |- DurationError            a number or text that is no duration
+ |- JoinError                a join of two streams that cannot run; lists all its problems
  |- JoinPlanError            a plan of a skewed join that would not be exact, so it was refused
  |   |- PlanFormatError          a plan file that is damaged, or of another release
  |   '- PastHardEndError         a tuple past the announced end of its key's plan: the batch has to fail
@@ -73,6 +74,15 @@ class TopologyError(ForetideError):
         count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
         lines = "".join(f"\n  - {problem}" for problem in self.problems)
         super().__init__(f"topology '{topology}' has {count}:{lines}")
+
+
+class JoinError(ForetideError):
+    """A join of two streams that cannot run. `problems` holds all of them, not only the first."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        lines = "".join(f"\n  - {problem}" for problem in self.problems)
+        super().__init__(f"the streams cannot be joined like that:{lines}")
 
 
 class RouteError(ForetideError):

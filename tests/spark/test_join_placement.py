@@ -135,7 +135,7 @@ DAMAGED = {
 }
 
 
-REASONS = ("FORETIDE_PLAN_UNREADABLE", "MALFORMED_RECORD_IN_PARSING", "DUPLICATED_MAP_KEY")
+REASONS = ("FORETIDE-PLAN-UNREADABLE", "MALFORMED_RECORD_IN_PARSING", "DUPLICATED_MAP_KEY")
 
 
 def test_a_plan_that_is_not_sound_fails_every_batch_and_a_sound_one_works_again(spark, published):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from foretide.control.cost import NEXT_BATCH, RESTART, SECONDS, Cost
+from foretide.control.join_action import SetJoinPlan
 from foretide.control.observed import Observed, Weights, shares
 from foretide.control.quarantine import Quarantine, QuarantineHost, Release, ReleaseHost
 from foretide.errors import ActionError
@@ -26,6 +27,7 @@ __all__ = [
     "Restart",
     "SetAdmission",
     "SetExecutors",
+    "SetJoinPlan",
     "SetReplicas",
     "SetSplit",
 ]
@@ -250,7 +252,16 @@ class Restart:
 
 
 Action = (
-    SetSplit | SetReplicas | Quarantine | Release | QuarantineHost | ReleaseHost | SetExecutors | SetAdmission | Restart
+    SetSplit
+    | SetReplicas
+    | Quarantine
+    | Release
+    | QuarantineHost
+    | ReleaseHost
+    | SetExecutors
+    | SetAdmission
+    | SetJoinPlan
+    | Restart
 )
 """Anything that can be done."""
 
@@ -263,6 +274,7 @@ ACTIONS: tuple[type[Action], ...] = (
     ReleaseHost,
     SetExecutors,
     SetAdmission,
+    SetJoinPlan,
     Restart,
 )
 """All kinds of actions."""

@@ -15,4 +15,5 @@ class Cost:
 
 NEXT_BATCH = Cost("from the next batch on", 0.0)
 SECONDS = Cost("some seconds, while the query runs on", 15.0)
+NEXT_WINDOW = Cost("a few batches from now, for all that is later in event time than what was seen", 60.0)
 RESTART = Cost("a restart from the checkpoint; the query stands still meanwhile", 30.0)

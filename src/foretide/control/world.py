@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from foretide.control.actions import Action
 from foretide.control.foresight import Foresight
+from foretide.control.join_view import JoinView
 from foretide.control.observed import Observed
 from foretide.control.setup import Setup, Target
 from foretide.metrics.snapshot import Key, Snapshot
@@ -34,6 +35,7 @@ class World:
         orders: What a person has asked for; goes before every policy.
         requested: What was asked for and is not observed yet. The loop fills it in.
         foreseen_for_now: What forecasts made earlier had said about the present. The loop fills it in.
+        joins: What is known of each join, by its name.
     """
 
     setup: Setup
@@ -44,6 +46,7 @@ class World:
     orders: tuple[Action, ...] = ()
     requested: tuple[Request, ...] = ()
     foreseen_for_now: Mapping[Key, float] = field(default_factory=dict)
+    joins: Mapping[str, JoinView] = field(default_factory=dict)
 
     @property
     def at(self) -> float:

@@ -8,6 +8,9 @@ restart.json    the supervised restart that a person asked for last
 stop.json       whether a person asked the pipeline to stop
 status.json     what the last batches showed to be in force: written by the pipeline, read by people
 control.json    how the control loop is: written by it, read by people
+joins.json      what is fixed for each join
+join-X.json     the plan of join X, which every batch reads
+past-X.json     what is known of the batches of join X
 """
 
 from __future__ import annotations
@@ -17,10 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.errors import ControlFolderError, RouteError
 from foretide.folder.publication import Publication, open_publication
+from foretide.routing.join_facts import JoinFacts, past_from_data, past_to_data
 from foretide.routing.table import RouteTable
+from foretide.routing.timeline import Timeline
+from foretide.routing.timeline_file import from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from foretide.routing.publication_protocol import Past
 
 ROUTES = "routes.json"
 ADMISSION = "admission.json"
@@ -30,6 +38,7 @@ DRAINED = "drained.json"
 RESTART = "restart.json"
 STOP = "stop.json"
 CONTROL = "control.json"
+JOINS = "joins.json"
 
 _NONE: frozenset[str] = frozenset()
 
@@ -91,6 +100,50 @@ class ControlFolder:
             if rows is not None:
                 limits[spout] = rows
             self._publication.write(ADMISSION, json.dumps(limits))
+
+    # ---- joins
+
+    def joins(self) -> dict[str, JoinFacts]:
+        """What is fixed for each join, by its name."""
+        entries = _object(self._publication.read(JOINS))
+        return {name: JoinFacts.from_data(entry) for name, entry in entries.items()}
+
+    def declare_join(self, name: str, facts: JoinFacts) -> None:
+        """Keep what is fixed for a join."""
+        with self._publication.lock():
+            entries = {other: each.to_data() for other, each in self.joins().items()}
+            self._publication.write(JOINS, json.dumps(entries | {name: facts.to_data()}))
+
+    def join_plan_url(self, name: str) -> str:
+        """Where Spark reads the plan of a join."""
+        return self._publication.url(_plan_file(name))
+
+    def join_plan(self, name: str) -> Timeline | None:
+        """The published plan of a join; None when there is none, an error when it cannot be read."""
+        text = self._publication.read(_plan_file(name))
+        return None if text is None else from_json(text)
+
+    def change_join_plan(self, name: str, change: Callable[[Timeline | None], Timeline]) -> Timeline:
+        """Publish what becomes of the plan in place, keeping other writers out meanwhile."""
+        with self._publication.lock():
+            before = self.join_plan(name)
+            after = change(before)
+            if after is not before:
+                self._publication.write(_plan_file(name), to_json(after))
+            return after
+
+    def put_join_plan(self, name: str, plan: Timeline) -> None:
+        """Publish a plan whatever is in place, for one that was damaged."""
+        with self._publication.lock():
+            self._publication.write(_plan_file(name), to_json(plan))
+
+    def join_past(self, name: str) -> Past | None:
+        """What was kept of a join's batches; None when there is nothing."""
+        return past_from_data(_object(self._publication.read(f"past-{name}.json")))
+
+    def keep_join_past(self, name: str, past: Past) -> None:
+        """Keep what is known of a join's batches."""
+        self._publication.write(f"past-{name}.json", json.dumps(past_to_data(past)))
 
     # ---- what people ask for
 
@@ -155,6 +208,10 @@ class ControlFolder:
     def report(self, status: dict[str, Any]) -> None:
         """Say what is in force, for other terminals to read."""
         self._publication.write(STATUS, json.dumps(status))
+
+
+def _plan_file(name: str) -> str:
+    return f"join-{name}.json"
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -94,6 +94,27 @@ class StateSize:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinSide:
+    """One side of a join in a batch: rows, the highest event time (microseconds; None without any), frequent keys.
+
+    `keys` are rows by the hash of the key, an estimate for the most frequent ones; None where they are not counted.
+    """
+
+    rows: int
+    latest: int | None
+    keys: Mapping[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinBatch:
+    """What a batch said of a join: the version of the plan it read, and both sides; None where it said nothing."""
+
+    plan: int | None
+    left: JoinSide | None
+    right: JoinSide | None
+
+
+@dataclass(frozen=True, slots=True)
 class TupleIds:
     """Tuples and the XOR of their 64-bit ids on both sides of an edge (the audit on request)."""
 
@@ -153,3 +174,4 @@ class BatchReport:
     event_times: Mapping[str, EventTimes] = field(default_factory=dict)
     state: StateSize | None = None
     watermark: float | None = None
+    joins: Mapping[str, JoinBatch] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from foretide.control.actions import (
     Restart,
     SetAdmission,
     SetExecutors,
+    SetJoinPlan,
     SetReplicas,
     SetSplit,
 )
@@ -22,6 +23,7 @@ from foretide.errors import ActionError
 
 if TYPE_CHECKING:
     from foretide.folder.control_folder import ControlFolder
+    from foretide.runtime.joins import Joins
     from foretide.spark.levers import Levers
 
 log = logging.getLogger("foretide")
@@ -32,8 +34,10 @@ OnRestart = Callable[[Restart], None]
 class Actor:
     """Turns actions into published routes, limits, and calls to Spark's driver."""
 
-    def __init__(self, folder: ControlFolder, levers: Levers, restart: OnRestart | None = None) -> None:
-        self._folder, self._levers, self._restart = folder, levers, restart
+    def __init__(
+        self, folder: ControlFolder, levers: Levers, restart: OnRestart | None = None, joins: Joins | None = None
+    ) -> None:
+        self._folder, self._levers, self._restart, self._joins = folder, levers, restart, joins
 
     def perform(self, actions: tuple[Action, ...]) -> list[str]:
         """Do all of them; what failed is told in sentences, and keeps none of the others from being done."""
@@ -58,6 +62,8 @@ class Actor:
                 self._restarted(action)
             case SetExecutors(count):
                 self._levers.resize(count)
+            case SetJoinPlan():
+                self._plan_join(action)
             case _:
                 self._place(action)
 
@@ -76,6 +82,11 @@ class Actor:
         for worker, where in self._levers.executors().items():
             if where == host:
                 do(worker)
+
+    def _plan_join(self, action: SetJoinPlan) -> None:
+        if self._joins is None:
+            raise ActionError("this query has no joins that can be planned")
+        self._joins.adopt(action.join, action.grids)
 
     def _restarted(self, action: Restart) -> None:
         if self._restart is None:

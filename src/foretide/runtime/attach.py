@@ -13,6 +13,7 @@ from foretide.runtime.actor import Actor
 from foretide.runtime.control_setup import inferred_setup, setup_of
 from foretide.runtime.controller import Controller, Senses
 from foretide.runtime.followed import FollowedQuery
+from foretide.runtime.joins import Joins
 from foretide.runtime.journal import Journal
 from foretide.runtime.observer import Observer
 from foretide.runtime.pipeline import Pipeline
@@ -20,6 +21,7 @@ from foretide.runtime.seer import Seer
 from foretide.runtime.settings.load import load_settings
 from foretide.runtime.settings.model import Settings
 from foretide.spark.edge import active_control_folder
+from foretide.spark.join_state import highest_times_of
 from foretide.spark.levers import Levers
 from foretide.store.metric_store import MetricStore
 
@@ -64,12 +66,8 @@ def control(
         raise ControlError("control rests on what is measured; start the pipeline with monitoring")
     levers = Levers.of_active()
     levers.most = most_executors or levers.most
-    controller = Controller(
-        _rules(chosen, policies, mode),
-        target or chosen.to_target(),
-        _senses(follower, levers, chosen),
-        chosen.control.period,
-    )
+    senses = _senses(follower, levers, chosen)
+    controller = Controller(_rules(chosen, policies, mode), target or chosen.to_target(), senses, chosen.control.period)
     follower.on_report(controller.see)
     follower.at_end(controller.stop)
     follower.at_end(levers.close)
@@ -84,10 +82,10 @@ def _followed(query: Any, settings: Settings, location: str | None) -> FollowedQ
         kind = type(query).__name__
         raise ControlError(f"a {kind} cannot be controlled; give what ft.submit returned, or a StreamingQuery")
     folder = active_control_folder(location)
-    if not folder.routes().edges:
+    if not folder.routes().edges and not folder.joins():
         raise ControlError(
-            f"there is no edge to control: '{folder.location}' has no routes; add df.transform(ft.edge(...)) to the "
-            "query, or say with folder=... where its routes are"
+            f"there is no edge to control: '{folder.location}' has no routes; add df.transform(ft.edge(...)) or "
+            "ft.join(...) to the query, or say with folder=... where its routes are"
         )
     return FollowedQuery(query, folder, settings.to_run().monitoring)
 
@@ -106,17 +104,34 @@ def _senses(follower: Follower, levers: Levers, settings: Settings) -> Senses:
         forecasts = replace(forecasts, spouts=tuple(spout.id for spout in follower.topology.spouts))
     seer = Seer(forecasts, folder=_models(follower.folder.location)).start()
     monitor.on_samples(seer.see)
+    joins = _joins(follower, settings)
     return Senses(
         setup=_setup(follower, levers),
         snapshot=monitor.snapshot,
-        observer=Observer(follower.folder, levers, started),
-        actor=Actor(follower.folder, levers, _restarting(follower)),
+        observer=Observer(follower.folder, levers, started, joins),
+        actor=Actor(follower.folder, levers, _restarting(follower), joins),
         folder=follower.folder,
         journal=Journal(monitor.writer, _last_decision(monitor) + 1),
         record=(lambda _: None) if monitor.writer is None else monitor.writer.put_setup,
         seer=seer,
+        joins=joins,
         limits=tuple(levers.limits),
     )
+
+
+def _joins(follower: Follower, settings: Settings) -> Joins | None:
+    """The joins of the query, each batch of which they see before the loop does."""
+    if not follower.folder.joins():
+        return None
+    joins = Joins(
+        follower.folder,
+        settings.hot_keys.window,
+        lambda name, batch: highest_times_of(follower.query, name, batch),
+    )
+    follower.on_report(joins.see)
+    follower.on_death(joins.died)
+    follower.at_end(joins.close)
+    return joins
 
 
 def _last_decision(monitor: Monitor) -> int:

@@ -10,7 +10,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,13 @@ from foretide.runtime.orders import Orders
 if TYPE_CHECKING:
     from foretide.control.decision import Decision
     from foretide.control.foresight import Outlook
+    from foretide.control.join_view import JoinView
     from foretide.folder.control_folder import ControlFolder
     from foretide.metrics.audit import Alarm
     from foretide.metrics.batch import BatchReport
     from foretide.metrics.snapshot import Snapshot
     from foretide.runtime.actor import Actor
+    from foretide.runtime.joins import Joins
     from foretide.runtime.journal import Journal
     from foretide.runtime.observer import Observer
     from foretide.runtime.seer import Seer
@@ -55,6 +57,7 @@ class Senses:
     journal: Journal
     record: Callable[[Recorded], None] = lambda _: None
     seer: Seer | None = None
+    joins: Joins | None = None
     limits: tuple[str, ...] = ()
 
 
@@ -128,6 +131,11 @@ class Controller:
         """What is held: what was said at the start, and what a person has changed since."""
         return self._orders.target(self._initial)
 
+    @property
+    def joins(self) -> Mapping[str, JoinView]:
+        """The joins of the query as they are known now, by name."""
+        return {} if self._senses.joins is None else self._senses.joins.views()
+
     def outlook(self, metric: str, subject: str) -> Outlook | None:
         """What is foreseen of a figure, whether it may vote or not."""
         seer = self._senses.seer
@@ -137,7 +145,8 @@ class Controller:
     def problems(self) -> list[str]:
         """What the loop cannot do at present, in sentences."""
         seer = self._senses.seer.problems if self._senses.seer is not None else []
-        found = [self._problem, self._senses.journal.problem, self._orders.problem, *self._senses.limits, *seer]
+        joins = self._senses.joins.problems if self._senses.joins is not None else []
+        found = [self._problem, self._senses.journal.problem, self._orders.problem, *self._senses.limits, *seer, *joins]
         return [problem for problem in found if problem]
 
     # ---- the thread
@@ -223,6 +232,7 @@ class Controller:
             Foresight() if seer is None else seer.foresight(snapshot.at),
             self.target,
             self._orders.actions(observed),
+            joins=self.joins,
         )
 
     def _tell(self, decision: Decision) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from foretide.topology.source import Stream
 if TYPE_CHECKING:
     from foretide.folder.control_folder import ControlFolder
     from foretide.runtime.monitor_settings import MonitorSettings
+
+log = logging.getLogger("foretide")
 
 SOURCE = "source"
 """What all that such a query reads is called in its metrics."""
@@ -28,3 +31,9 @@ class FollowedQuery(Follower):
         self._reader = QueryReader(query, OneSource(name=SOURCE), per_task_every=every)
         name = query.name or f"query-{str(query.id)[:8]}"
         super().__init__(Topology(name, [Spout(SOURCE, Stream(lambda _: None))], []), folder, monitoring)
+
+    def _drain(self) -> None:
+        super()._drain()
+        if self._rescued():
+            name = self.topology.name
+            log.error("%s died at a change of plan, which is taken back; start it again, nothing was lost", name)

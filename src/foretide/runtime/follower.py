@@ -50,6 +50,7 @@ class Follower:
         self.alarms: deque[Alarm] = deque(maxlen=_KEPT)
         self._listeners: list[OnReport] = []
         self._at_end: list[Callable[[], None]] = []
+        self._rescues: list[Callable[[str], bool]] = []
         self._stopping = threading.Event()
         self._failure: ForetideError | None = None
         self._first_edges = first_edges(topology)
@@ -83,6 +84,15 @@ class Follower:
     def at_end(self, call: Callable[[], None]) -> None:
         """Call this once the query has ended, and all its batches were seen."""
         self._at_end.append(call)
+
+    def on_death(self, rescue: Callable[[str], bool]) -> None:
+        """Call `rescue(message)` when the query has died; it says whether the cause is gone, so that it may go on."""
+        self._rescues.append(rescue)
+
+    def _rescued(self) -> bool:
+        """Whether what the query died of is out of the way."""
+        failed = self.query.exception()
+        return failed is not None and any(rescue(str(failed)) for rescue in self._rescues)
 
     @property
     def running(self) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from foretide.folder.control_folder import ControlFolder
     from foretide.metrics.batch import BatchReport
+    from foretide.runtime.joins import Joins
     from foretide.spark.levers import Levers
 
 _TABLES = 100
@@ -28,8 +29,10 @@ _GROWN_UP = 4
 class Observer:
     """Sees batches go by, and tells what is in force. `started` tells when the query was started last."""
 
-    def __init__(self, folder: ControlFolder, levers: Levers, started: Callable[[], float]) -> None:
-        self._folder, self._levers, self._started = folder, levers, started
+    def __init__(
+        self, folder: ControlFolder, levers: Levers, started: Callable[[], float], joins: Joins | None = None
+    ) -> None:
+        self._folder, self._levers, self._started, self._joins = folder, levers, started, joins
         self._tables: OrderedDict[int, RouteTable] = OrderedDict()
         self._in_force: RouteTable | None = None
         self._version: int | None = None
@@ -82,4 +85,5 @@ class Observer:
             state_partitions=self._state_partitions,
             pools={name: route.pool for name, route in edges.items()},
             started=self._started(),
+            joins={} if self._joins is None else self._joins.in_force(),
         )

@@ -207,6 +207,9 @@ class Pipeline(Follower):
 
     def _revive(self) -> None:
         """Start a dead query again, if it may be; a query that dies again and again stays dead."""
+        if self._rescued():
+            self._reopen()
+            return
         if self.last_batch >= self._died_after + _WELL_AFTER:
             self._deaths = 0
         self._deaths += 1

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 OBSERVATION = "foretide_join_plan"
 """Name of the metric in a query's progress that says which version of the plan a batch read."""
 
-_PAST_HARD_END = "FORETIDE_PAST_HARD_END"
+_PAST_HARD_END = "FORETIDE-PAST-HARD-END"
 _UNREADABLE = (
-    "FORETIDE_PLAN_UNREADABLE: the join's plan is missing, damaged or of another release; put the last one back"
+    "FORETIDE-PLAN-UNREADABLE: the join's plan is missing, damaged or of another release; put the last one back"
 )
 _SCHEMA = (
     "format int, version long, "
@@ -45,13 +45,14 @@ _SOUND = """format = {format} AND version IS NOT NULL AND forall(plan, entry ->
             size(cells) = size(held.rows[0]) AND size(cells) > 0 AND forall(cells, salt -> salt IS NOT NULL))))"""
 
 
-def live_plan(spark: SparkSession, url: str) -> DataFrame:
+def live_plan(spark: SparkSession, url: str, observation: str = OBSERVATION) -> DataFrame:
     """The plan's file as a table of one row; make it once for both sides, so that they share one scan a batch.
 
-    The file has to exist by now: Spark ignores for ever what was empty when the DataFrame was made.
+    The file has to exist by now: Spark ignores for ever what was empty when the DataFrame was made. `observation` is
+    the metric's name, which has to differ between the joins of a query.
     """
     table = spark.read.schema(_SCHEMA).option("multiLine", value=True).option("mode", "FAILFAST").json(url)
-    return table.observe(OBSERVATION, F.max("version").alias("version"))
+    return table.observe(observation, F.max("version").alias("version"))
 
 
 def plan_of(live: DataFrame) -> Column:
@@ -95,7 +96,7 @@ def right_cells(versions: Column, key_hash: Column, row_hash: Column, time: Colu
 def hard_end_failure(message: str) -> PastHardEndError | None:
     """The failure at a hard end that a query's error speaks of, or None when it failed of something else.
 
-    >>> hard_end_failure("... FORETIDE_PAST_HARD_END key_hash=-7 reached=120 hard_end=100 ...").reached
+    >>> hard_end_failure("... FORETIDE-PAST-HARD-END key_hash=-7 reached=120 hard_end=100 ...").reached
     120
     """
     found = re.search(rf"{_PAST_HARD_END} key_hash=(-?\d+) reached=(-?\d+) hard_end=(-?\d+)", message)

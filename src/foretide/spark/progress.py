@@ -13,6 +13,7 @@ from foretide.metrics.batch import BatchReport, BoltTimes, EventTimes, SourceRan
 from foretide.spark.edge import RECEIVED, SENT
 from foretide.spark.event_times import EVENT_TIMES, read_event_times
 from foretide.spark.executions import Executions, Flows
+from foretide.spark.join_seen import joins_seen
 from foretide.spark.rest import RestUnavailableError, SparkRest
 from foretide.spark.routes import OBSERVATION
 
@@ -78,7 +79,7 @@ class QueryReader:
             if flows is None and self.unavailable is None and now - since < _PATIENCE:
                 break
             self._waiting.popleft()
-            reports.append(_report(progress, flows, self._timers.since_last() if self._timers else {}))
+            reports.append(read_report(progress, flows, self._timers.since_last() if self._timers else {}))
         return reports
 
     def _fresh(self) -> list[StreamingQueryProgress]:
@@ -126,7 +127,10 @@ class QueryReader:
             self._rest.close()
 
 
-def _report(progress: StreamingQueryProgress, flows: Flows | None, python: dict[str, BoltTimes]) -> BatchReport:
+def read_report(
+    progress: StreamingQueryProgress, flows: Flows | None = None, python: dict[str, BoltTimes] | None = None
+) -> BatchReport:
+    """What a query's progress says of a batch, with what Spark's REST interface and the bolts add to it."""
     duration = progress.durationMs.get("triggerExecution", 0) / 1000
     observed = progress.observedMetrics
     routes = observed.get(OBSERVATION)
@@ -143,10 +147,11 @@ def _report(progress: StreamingQueryProgress, flows: Flows | None, python: dict[
         stateful=bool(progress.stateOperators),
         tasks=None if flows is None else flows.tasks,
         phases=dict(progress.durationMs),
-        python=python,
+        python=python or {},
         event_times=_event_times(observed),
         state=_state(progress.stateOperators),
         watermark=_watermark(progress.eventTime),
+        joins=joins_seen(observed),
     )
 
 

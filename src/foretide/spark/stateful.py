@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_WATERMARK = "spark.watermarkDelayMs"
+WATERMARK = "spark.watermarkDelayMs"
+"""What a column with a watermark has in its metadata."""
+
 _STATEFUL = frozenset(
     {
         "Aggregate",
@@ -36,7 +38,7 @@ def has_state(frame: DataFrame) -> bool:
 
 def has_watermark(frame: DataFrame) -> bool:
     """Whether a column carries a watermark."""
-    return any(_WATERMARK in field.metadata for field in frame.schema.fields)
+    return any(WATERMARK in field.metadata for field in frame.schema.fields)
 
 
 def _count(frame: DataFrame) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from foretide.control.policies.admission import Admission
 from foretide.control.policies.bypass import Bypass
+from foretide.control.policies.hot_keys import HotKeys
 from foretide.control.policies.paper_rule import PaperRule
 from foretide.control.policies.processors import Processors
 from foretide.control.policies.reactive import Reactive
@@ -23,6 +24,7 @@ POLICIES: Mapping[str, type[Policy[Any]]] = MappingProxyType(
         "replicas": Replicas,
         "processors": Processors,
         "admission": Admission,
+        "hot-keys": HotKeys,
         "reactive": Reactive,
         "static": Static,
     }

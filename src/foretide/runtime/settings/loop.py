@@ -9,7 +9,7 @@ from foretide.control.decision import ControlMode
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 
-PolicyName = Literal["bypass", "paper_rule", "replicas", "processors", "admission", "reactive", "static"]
+PolicyName = Literal["bypass", "paper_rule", "replicas", "processors", "admission", "hot_keys", "reactive", "static"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class LoopSettings:
     mode: ControlMode = "act"
     period: Seconds = 0.0
     horizon: Seconds = 30.0
-    policies: tuple[PolicyName, ...] = ("bypass", "replicas")
+    policies: tuple[PolicyName, ...] = ("bypass", "replicas", "hot_keys")
 
     def __post_init__(self) -> None:
         if not (self.period >= 0 and self.horizon > 0):

@@ -10,6 +10,7 @@ from foretide.control.effects import TrialSettings
 from foretide.control.guard_settings import GuardSettings
 from foretide.control.policies.admission import Admission, AdmissionSettings
 from foretide.control.policies.bypass import Bypass, BypassSettings
+from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
 from foretide.control.policies.paper_rule import PaperRule, PaperRuleSettings
 from foretide.control.policies.processors import Processors, ProcessorSettings
 from foretide.control.policies.reactive import Reactive, ReactiveSettings
@@ -32,7 +33,7 @@ class Settings:
 
     >>> settings = Settings(guards=GuardSettings(quota=60))
     >>> [policy.name for policy in settings.to_control().policies]
-    ['bypass', 'replicas']
+    ['bypass', 'replicas', 'hot-keys']
 
     Attributes:
         run: How a pipeline runs.
@@ -48,6 +49,7 @@ class Settings:
         replicas: Policy: replicas for the load that is coming.
         processors: Policy: the latency target with the fewest processors.
         admission: Policy: how many rows a batch may take.
+        hot_keys: Policy: splits the hot keys of joins.
         reactive: Policy: replicas by thresholds.
         static: Policy: none at all.
         origins: Where each setting that is not a default came from, by its key such as `guards.cooldown`.
@@ -66,6 +68,7 @@ class Settings:
     replicas: ReplicaSettings = field(default_factory=ReplicaSettings)
     processors: ProcessorSettings = field(default_factory=ProcessorSettings)
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
+    hot_keys: HotKeySettings = field(default_factory=HotKeySettings)
     reactive: ReactiveSettings = field(default_factory=ReactiveSettings)
     static: StaticSettings = field(default_factory=StaticSettings)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -102,6 +105,7 @@ _POLICIES: Mapping[str, Callable[[Settings], Policy[Any]]] = {
     "replicas": lambda settings: Replicas(settings.replicas),
     "processors": lambda settings: Processors(settings.processors),
     "admission": lambda settings: Admission(settings.admission),
+    "hot_keys": lambda settings: HotKeys(settings.hot_keys),
     "reactive": lambda settings: Reactive(settings.reactive),
     "static": lambda _: Static(),
 }

@@ -1,0 +1,46 @@
+"""A join as the control loop sees it: its keys, its partitions, the plan in force and the one to come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from foretide.planning.join_model import How, JoinPlan, KeyLoad, TailLoad
+
+Grids = Mapping[int, tuple[tuple[int, ...], ...]]
+"""Partitions in rows of columns, by the hash of a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinView:
+    """What is known of a join at one instant.
+
+    Attributes:
+        name: As in the query.
+        partitions: Of its state.
+        how: `inner` or `left`.
+        windows: Windows in which keys were counted so far; what was seen last belongs to the last of them.
+        keys: Rows of each frequent key in the last window.
+        tail: Rows of all others in it, on each partition.
+        foreseen: Rows of each frequent key in the window to come; empty where nothing is foreseen.
+        foreseen_tail: Rows of all others in it.
+        imbalance: LI of the last window as it was measured by key statistics, under the plan in force.
+        rows: Rows that each partition took in last, where tasks could be told apart.
+        plan: In force at the end of what is known.
+        pending: To come, if a change is under way.
+        problem: Why the plan cannot be changed at present, if it cannot.
+    """
+
+    name: str
+    partitions: int
+    how: How = "inner"
+    windows: int = 0
+    keys: tuple[KeyLoad, ...] = ()
+    tail: tuple[TailLoad, ...] = ()
+    foreseen: tuple[KeyLoad, ...] = ()
+    foreseen_tail: tuple[TailLoad, ...] = ()
+    imbalance: float | None = None
+    rows: tuple[int, ...] | None = None
+    plan: JoinPlan = field(default_factory=lambda: JoinPlan({}))
+    pending: JoinPlan | None = None
+    problem: str | None = None

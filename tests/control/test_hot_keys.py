@@ -1,0 +1,123 @@
+"""The policy that plans joins: what it wishes for, and when it wishes for nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from foretide.control.actions import SetExecutors, SetJoinPlan
+from foretide.control.decision import Decision, Wish
+from foretide.control.join_view import JoinView
+from foretide.control.observed import Observed
+from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
+from foretide.control.setup import Setup
+from foretide.control.world import World
+from foretide.errors import ActionError, ControlSettingError
+from foretide.metrics.snapshot import Snapshot
+from foretide.planning.join_model import Grid, JoinPlan, KeyLoad, TailLoad
+
+HOT = (KeyLoad(13, 1000.0, 1000.0), KeyLoad(14, 10.0, 10.0))
+EVEN = tuple(KeyLoad(key, 10.0, 10.0) for key in range(40))
+TAIL = (TailLoad(250.0, 250.0),) * 4
+
+
+def a_view(**changes):
+    return JoinView(**({"name": "clicks", "partitions": 4, "windows": 1, "keys": HOT, "tail": TAIL} | changes))
+
+
+def a_world(view=None, **changes):
+    joins = {} if view is None else {view.name: view}
+    return World(Setup("q", **changes), Snapshot(0.0, "q"), Observed(executors={"0": "h"}), joins=joins)
+
+
+def wishes(view, settings=None):
+    policy = HotKeys(settings or HotKeySettings())
+    return policy.wish(policy.start(), a_world(view))[1]
+
+
+def test_a_hot_key_is_split_and_the_reason_says_what_it_brings():
+    (wish,) = wishes(a_view())
+    assert isinstance(wish.action, SetJoinPlan)
+    cells = [cell for row in wish.action.grids[13] for cell in row]
+    assert len(set(cells)) > 1
+    assert "for the keys of the last window LI would be" in wish.reason
+    assert "split: 13 into" in wish.reason
+    assert "LI of join 'clicks' at" in wish.expected.words
+
+
+def test_what_is_foreseen_goes_before_what_was_seen_unless_the_settings_say_otherwise():
+    view = a_view(foreseen=EVEN, foreseen_tail=TAIL)
+    assert all(13 not in wish.action.grids for wish in wishes(view))
+    (wish,) = wishes(view, HotKeySettings(choice="last-window"))
+    assert 13 in wish.action.grids
+
+
+def test_a_reactive_choice_waits_until_balance_is_lost():
+    settings = HotKeySettings(choice="reactive", reactive_above=100.0)
+    assert wishes(a_view(), settings) == []
+    assert wishes(a_view(), HotKeySettings(choice="reactive"))
+
+
+def test_a_left_join_copies_no_left_rows():
+    (wish,) = wishes(a_view(how="left"))
+    assert {len(row) for grid in wish.action.grids.values() for row in grid} == {1}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"windows": 0}, {"pending": JoinPlan({})}, {"problem": "batches are missing"}, {"keys": ()}],
+)
+def test_nothing_is_wished_for_without_a_new_window_or_while_a_change_is_under_way(changes):
+    assert wishes(a_view(**changes)) == []
+
+
+def test_a_window_is_planned_for_once():
+    policy = HotKeys()
+    state, first = policy.wish(policy.start(), a_world(a_view()))
+    _, again = policy.wish(state, a_world(a_view()))
+    assert (len(first), again) == (1, [])
+
+
+def test_where_there_is_no_join_the_policy_is_silent():
+    assert wishes(None, HotKeySettings(scale=True)) == []
+
+
+def test_a_busy_worker_is_joined_by_another_one():
+    figures = {"inbound_queuing_time_ms": 10.0, "tuple_execution_time_ms": 1.0, "inbound_tuples_per_second": 100.0}
+    known = {(f"worker_{name}", "0"): (value, 0.0) for name, value in figures.items()}
+    known["worker_cpu_user_percent", "0"] = (95.0, 0.0)
+    world = World(
+        Setup("q", executors=(1, 3)),
+        Snapshot(0.0, "q", known),
+        Observed(executors={"0": "h"}),
+        joins={"clicks": a_view(windows=0)},
+    )
+    policy = HotKeys(HotKeySettings(scale=True))
+    assert [wish.action for wish in policy.wish(policy.start(), world)[1]] == [SetExecutors(2)]
+    silent = HotKeys()
+    assert silent.wish(silent.start(), world)[1] == []
+
+
+def test_a_plan_is_in_force_once_it_is_observed_and_can_be_undone_and_kept():
+    action = SetJoinPlan("clicks", {-7: ((0, 1), (2, 3))})
+    before = Observed(joins={"clicks": {}})
+    assert not action.in_force(before)
+    assert action.in_force(Observed(joins={"clicks": {-7: ((0, 1), (2, 3))}}))
+    assert action.undo(before) == SetJoinPlan("clicks", {})
+    assert action.undo(Observed()) is None
+    assert action.describe() == "place 1 key of join 'clicks': -7 as 2 x 2"
+    assert SetJoinPlan("clicks", {}).describe() == "leave all keys of join 'clicks' to the hash"
+    decision = Decision(1, 0.0, "q", chosen=(Wish("hot-keys", action, "skew"),))
+    assert Decision.from_json(decision.to_json()).actions == (action,)
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(ActionError, match="no rows of one length"):
+        SetJoinPlan("clicks", {1: ((0, 1), (2,))})
+    with pytest.raises(ControlSettingError, match="hot keys"):
+        HotKeySettings(window=0)
+
+
+def test_a_plan_in_force_that_is_good_enough_stays():
+    (wish,) = wishes(a_view())
+    plan = JoinPlan({key: Grid(rows) for key, rows in wish.action.grids.items()})
+    assert wishes(a_view(plan=plan)) == []
