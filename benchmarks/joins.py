@@ -31,8 +31,8 @@ from foretide.planning.join_model import imbalance
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BATCHES, SECONDS, BOUND = 36, 10, 2
-MEASURED = BATCHES // 2
+BATCHES, SECONDS, BOUND = 26, 10, 2
+MEASURED = 8
 SCHEMA = "key long, t timestamp, v long"
 EPOCH = 1_700_000_000
 

@@ -20,7 +20,7 @@ import numpy as np
 
 KINDS = ("stateless", "stateful")
 VARIANTS = ("undisturbed", "static", "speculation", "reactive", "foretide")
-SECONDS, SLOW_AT, SLOW_UNTIL = 55.0, 15.0, 50.0
+SECONDS, SLOW_AT, SLOW_UNTIL = 45.0, 12.0, 42.0
 SETTLED = 8.0
 """Seconds after the start of the disturbance from which latency counts: more than a control period."""
 
