@@ -17,7 +17,7 @@ from spark.join_cases import BEGIN, INTERPRETED, SCHEMA, SECOND, Shape, plain, p
 
 PARTITIONS = 4
 SHAPE = Shape(on=("k",), before=2.0, after=2.0, delay="2 seconds")
-ROWS, STEP = 400, 2
+ROWS, STEP = 160, 2
 
 
 def rows_of(number):
@@ -41,7 +41,10 @@ def settings():
 
 
 def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_sparks_own(spark, tmp_path, settings):
-    chosen = INTERPRETED | {"spark.sql.shuffle.partitions": str(PARTITIONS)}
+    chosen = INTERPRETED | {
+        "spark.sql.shuffle.partitions": str(PARTITIONS),
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    }
     before = {name: spark.conf.get(name, None) for name in chosen}
     for name, value in chosen.items():
         spark.conf.set(name, value)
@@ -53,7 +56,7 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
         spark.conf.unset(name) if value is None else spark.conf.set(name, value)
     controller = ft.control(query, ["hot_keys"], settings=settings, folder=str(tmp_path / "control"))
     number, planned_at = 0, None
-    while number < 60 and (planned_at is None or number < planned_at + 8):
+    while number < 60 and (planned_at is None or number < planned_at + 7):
         put(tmp_path / "input", number, rows_of(number))
         query.processAllAvailable()
         number += 1
