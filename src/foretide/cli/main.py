@@ -15,6 +15,7 @@ from foretide.cli import (
     evaluate,
     explain,
     forecast,
+    join,
     metrics,
     operate,
     plan,
@@ -46,6 +47,7 @@ app = _Friendly(
 )
 app.command("run")(run.run)
 app.command("demo")(demo.demo)
+app.command("join")(join.join)
 app.command("apps")(apps.apps)
 app.command("list")(operate.list_pipelines)
 app.command("status")(operate.status)
