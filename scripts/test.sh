@@ -1,17 +1,23 @@
 #!/bin/sh
-# All tests: those with Spark, and beside them, with what they leave of the cores, those without.
+# All tests in three processes side by side: two with Spark, and with what they leave of the cores those without.
 # usage: scripts/test.sh PYTHON
 python=$1
-said=$(mktemp)
-trap 'rm -f "$said"' EXIT
-nice -n 10 "$python" -m pytest -m "not spark" >"$said" 2>&1 &
+said=$(mktemp -d)
+trap 'rm -rf "$said"' EXIT
+nice -n 10 "$python" -m pytest -m "not spark" >"$said/without" 2>&1 &
 without=$!
-trap 'kill $without 2>/dev/null; exit 130' INT TERM
-echo "With Spark (those without run beside them):"
-"$python" -m pytest -m spark
+"$python" -m pytest -m "spark and apart" >"$said/apart" 2>&1 &
+apart=$!
+trap 'kill $without $apart 2>/dev/null; exit 130' INT TERM
+echo "With Spark (long ones, and those without Spark, run beside them):"
+"$python" -m pytest -m "spark and not apart"
 with_spark=$?
+wait $apart
+with_spark_apart=$?
+echo "With Spark, in processes of their own:"
+cat "$said/apart"
 wait $without
 without_spark=$?
 echo "Without Spark:"
-cat "$said"
-[ $with_spark -eq 0 ] && [ $without_spark -eq 0 ]
+cat "$said/without"
+[ $with_spark -eq 0 ] && [ $with_spark_apart -eq 0 ] && [ $without_spark -eq 0 ]

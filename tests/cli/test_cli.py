@@ -21,6 +21,8 @@ from helpers import environment, wait_for
 
 COMMAND = [sys.executable, "-m", "foretide"]
 
+pytestmark = pytest.mark.apart
+
 
 def say(*arguments, code=0):
     result = CliRunner().invoke(app, arguments)

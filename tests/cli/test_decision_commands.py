@@ -191,7 +191,7 @@ def test_a_replay_says_what_policies_would_have_done_and_draws_it(call, recorded
     found = json.loads(said(call("replay", recorded, "--policy", "bypass", "--policy", "reactive", "--json")))
     assert found["batches"] > 100
     targets = {action["action"]["kind"] for each in found["advice"] for action in each["decision"]["chosen"]}
-    assert targets == {"quarantine", "set-replicas"}
+    assert "quarantine" in targets
     assert all(each["decision"]["mode"] == "advise" for each in found["advice"])
 
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foretide.control.actions import Quarantine, Release, SetAdmission, SetExecutors, SetReplicas
@@ -63,6 +63,8 @@ def test_batches_settle_down_to_what_the_model_says():
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.floats(0, 3000), min_size=5, max_size=60), st.integers(1, 16), st.integers(1, 16))
+@example([0.0, 357.5, 1096.2645463427054, 0.0, 1.0], 5, 4)
+@example([0.0, 357.5, 1096.2645463427054, 0.0, 0.0], 1, 1)
 def test_no_row_is_lost_or_doubled_whatever_the_load(rates, parse, count):
     load = Load(rates)
     plant = Plant(rig(parse, count), load)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from helpers import environment, wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.apart]
 APPS = Path(__file__).with_name("crash_apps.py")
 ROWS, A_BATCH, HOPS = 600, 100, 3
 
@@ -33,13 +34,22 @@ def in_the_middle(folder, name):
 
 @pytest.fixture(scope="module")
 def crashed(tmp_path_factory):
-    """What was left after the kill, and what was there at the end."""
-    folder = tmp_path_factory.mktemp("crash")
+    """What was left after the kill, and what was there at the end.
+
+    All three have to be in the middle of a batch at the same moment. On a busy machine that moment may be missed.
+    """
     names = ["exactly-once", "at-least-once", "at-most-once", "loop"]
-    command = [sys.executable, str(APPS), str(folder)]
-    with (folder / "stdout").open("w") as out:
-        before = crash(folder, names, command, out)
-        assert not (folder / "finished").exists()
+    before = None
+    for _ in range(4):
+        folder = tmp_path_factory.mktemp("crash")
+        command = [sys.executable, str(APPS), str(folder)]
+        with (folder / "stdout").open("w") as out:
+            before = crash(folder, names, command, out)
+        if before is not None:
+            break
+    assert before is not None, "there was no moment with all of them in the middle of a batch"
+    assert not (folder / "finished").exists()
+    with (folder / "stdout").open("a") as out:
         subprocess.run(command, env=environment(), check=True, timeout=240, stdout=out, stderr=out)
     assert (folder / "finished").exists()
     return folder, before
@@ -49,9 +59,12 @@ def crash(folder, names, command, out):
     first = subprocess.Popen(command, env=environment(), start_new_session=True, stdout=out, stderr=out)
     try:
         wait_for(lambda: first.poll() is not None or all(in_the_middle(folder, n) for n in names[:3]), seconds=150)
-        assert first.poll() is None, (folder / "stdout").read_text()[-2000:]
+        if first.poll() is not None:
+            assert first.returncode == 0, (folder / "stdout").read_text()[-2000:]
+            return None
     finally:
-        os.killpg(first.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(first.pid, signal.SIGKILL)
         first.wait()
     wait_until_still(folder, names)
     return {name: lines(folder / f"{name}.log") for name in names}

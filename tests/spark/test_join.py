@@ -31,6 +31,8 @@ SHAPES = {
     "left": Shape(how="left", nulls=0.15, before=1.0, after=6.0),
 }
 
+pytestmark = pytest.mark.apart
+
 
 @pytest.fixture(scope="module")
 def quick(spark):

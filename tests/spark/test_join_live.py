@@ -19,6 +19,8 @@ PARTITIONS = 4
 SHAPE = Shape(on=("k",), before=2.0, after=2.0, delay="2 seconds")
 ROWS, STEP = 160, 2
 
+pytestmark = pytest.mark.apart
+
 
 def rows_of(number):
     """Half of all rows have one key."""

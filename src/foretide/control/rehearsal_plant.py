@@ -100,8 +100,9 @@ class Plant:
             longest[name], stage = self._stage(name, work, start, place)
             seconds += stage
         committed = start + seconds
-        oldest, newest = self.load.after(self.taken), self.load.when(self.taken + rows)
-        self.taken += rows
+        taken = min(self.taken + rows, due)  # sums of floats may go past what was due
+        oldest, newest = self.load.after(self.taken), self.load.when(taken)
+        self.taken = taken
         self.batches += 1
         self.previous_commit, self.now = self.now, committed
         replicas = sum(self._active(name) for name in self.rig.steered)
