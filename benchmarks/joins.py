@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from foretide.control.policies.hot_keys import HotKeySettings
 from pyspark.sql import functions as F
 
 import foretide as ft
 from benchmarks.joins_moving import moving_keys
 from foretide.control.effects import TrialSettings
 from foretide.control.guard_settings import GuardSettings
+from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.planning.join_model import imbalance
 
 if TYPE_CHECKING:
