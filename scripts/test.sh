@@ -4,7 +4,7 @@
 python=$1
 said=$(mktemp -d)
 trap 'rm -rf "$said"' EXIT
-nice -n 10 "$python" -m pytest -m "not spark" >"$said/without" 2>&1 &
+"$python" -m pytest -m "not spark" >"$said/without" 2>&1 &
 without=$!
 "$python" -m pytest -m "spark and apart" >"$said/apart" 2>&1 &
 apart=$!
