@@ -105,6 +105,21 @@ def test_slowness_is_the_workers_and_not_that_of_what_it_was_given():
     assert slowness([]) == {}
 
 
+def test_a_worker_is_let_in_early_if_things_got_much_worse_without_it():
+    def seen(at, latency):
+        figures = {"latency_p99_ms": {"q": latency}}
+        out = world(at, **HEALTHY, **figures)
+        return replace(out, observed=replace(out.observed, quarantined=frozenset({"1"})))
+
+    state, wishes = BYPASS.wish({}, seen(1000.0, 2000.0))
+    assert wishes == []
+    state, wishes = BYPASS.wish(state, seen(1010.0, 5000.0))
+    assert wishes == []
+    state, wishes = BYPASS.wish(state, seen(1020.0, 9000.0))
+    assert actions(wishes) == [Release("1")]
+    assert "rose from 2000 to 9000 without it" in wishes[0].reason
+
+
 def test_a_worker_that_has_just_begun_is_not_judged():
     usual = {SLOWNESS: {**dict.fromkeys("0123", 1.0), "2": 4.0}}
     seen = world(**HEALTHY, **usual)

@@ -82,7 +82,7 @@ class Script:
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=20, help="Length of each of the two runs.")] = 40.0,
+    seconds: Annotated[float, typer.Option(min=20, help="Length of each of the two runs.")] = 48.0,
     rate: Annotated[float, typer.Option(min=100, help="Mean rows a second before the surge.")] = 6_000.0,
     picture: Annotated[Path | None, typer.Option(help="Where the picture goes (needs the extra 'plot').")] = Path(
         "foretide-demo.png"
@@ -93,7 +93,7 @@ def demo(
     """Slow an executor down and let the load surge: first without control, then with it. About two minutes."""
     logging.getLogger("foretide").addHandler(logging.NullHandler())
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
-    script = Script(seconds, slow_at=seconds / 3, surge_at=seconds * 2 / 3, surge=1.6)
+    script = Script(seconds, slow_at=seconds / 4, surge_at=seconds * 2 / 3, surge=1.6)
     console.print("Starting Spark with two executors ...")
     with spark_log(Path(tempfile.gettempdir()) / "foretide-demo-spark.log"):
         spark = session("local-cluster[2,1,1024]", "foretide-demo", {"spark.sql.shuffle.partitions": "2"})

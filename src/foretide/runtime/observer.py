@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from foretide.spark.levers import Levers
 
 _TABLES = 100
-_GROWN_UP = 4
+_GROWN_UP = 3
 """Batches in which a worker has had tuples before it is judged."""
 
 

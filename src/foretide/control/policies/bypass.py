@@ -22,6 +22,8 @@ from foretide.errors import ControlSettingError
 
 Phase = Literal["watched", "out", "probation"]
 
+_GAIN = 1.25
+
 
 @dataclass(frozen=True, slots=True)
 class BypassSettings:
@@ -35,18 +37,21 @@ class BypassSettings:
         keep: Share of the live workers that stays in service whatever happens; at least one does.
         first_wait: Seconds out before the first probe; doubles with every failed one.
         longest_wait: Seconds that it never exceeds.
+        regret: If latency has risen so many times since a worker was taken out, it is probed without that wait: it may
+            not have been the culprit, or is needed all the same.
         probation: Seconds for which a worker must look well after it was let in.
         fresh: Seconds after which a figure is too old to be judged by.
         horizon: Seconds ahead at which a bad forecast is a reason too; None acts on what is measured only.
     """
 
     symptoms: tuple[Symptom, ...] = SYMPTOMS
-    slow: float = 1.5
+    slow: float = 1.75
     bad: float = 2.5
     patience: int = 2
     keep: float = 0.5
     first_wait: Seconds = 300.0
     longest_wait: Seconds = 1800.0
+    regret: float = 3.0
     probation: Seconds = 30.0
     fresh: Seconds = 60.0
     horizon: Seconds | None = 15.0
@@ -70,6 +75,7 @@ class Case:
         strikes: Bad looks in a row.
         failures: Probes that it has failed.
         shares: Weights of edges from before it got a smaller share.
+        latency: What was held when it was taken out, in milliseconds, if that was known.
     """
 
     phase: Phase
@@ -78,6 +84,7 @@ class Case:
     strikes: int = 0
     failures: int = 0
     shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    latency: float | None = None
 
 
 Cases = Mapping[str, Case]
@@ -123,7 +130,7 @@ class Bypass:
             case, out = state.get(worker), worker in world.observed.quarantined
             if out and (case is None or case.phase != "out"):
                 failures = 0 if case is None else case.failures + (case.phase == "probation")
-                case = Case("out", world.at, failures=failures)
+                case = Case("out", world.at, failures=failures, latency=world.snapshot.value(world.target.metric))
             elif not out and case is not None and case.phase == "out":
                 case = replace(case, phase="probation", since=case.seen, strikes=0)  # it worked from then on
             if case is not None:
@@ -150,9 +157,17 @@ class Bypass:
     def _probe(self, worker: str, case: Case, world: World) -> Wish | None:
         wait = min(self.settings.first_wait * 2**case.failures, self.settings.longest_wait)
         if world.at - case.since < wait:
-            return None
+            return self._regretted(worker, case, world)
         tried = f" after {case.failures} failed probes" if case.failures else ""
         reason = f"it has been out for {world.at - case.since:.0f} s{tried}: tries whether it is well"
+        return Wish(self.name, Release(worker), reason, Expectation("it keeps up with its peers"))
+
+    def _regretted(self, worker: str, case: Case, world: World) -> Wish | None:
+        """Let it in early if things got much worse without it, and it has not failed a probe yet."""
+        now = world.snapshot.value(world.target.metric, within=self.settings.fresh)
+        if case.failures or case.latency is None or now is None or now < self.settings.regret * case.latency:
+            return None
+        reason = f"{world.target.metric} rose from {case.latency:.4g} to {now:.4g} without it: tries whether it is well"
         return Wish(self.name, Release(worker), reason, Expectation("it keeps up with its peers"))
 
     def _judge(self, worker: str, case: Case, look: Look, world: World) -> tuple[Case | None, Wish | None]:
@@ -169,10 +184,11 @@ class Bypass:
 
     def _watch(self, worker: str, case: Case | None, look: Look, world: World) -> tuple[Case | None, Wish | None]:
         before = case or Case("watched", world.at)
-        if look.ratio < self.settings.slow:
+        worth = _worth(len(world.observed.in_service))
+        if look.ratio < max(self.settings.slow, worth):
             return self._well(before, world)
         seen = replace(before, strikes=before.strikes + 1, since=world.at)
-        if look.ratio >= self.settings.bad or seen.strikes >= self.settings.patience:
+        if look.ratio >= max(self.settings.bad, worth) or seen.strikes >= self.settings.patience:
             return seen, self._out(worker, look, look.words)
         return self._less(worker, seen, look, world)
 
@@ -200,3 +216,12 @@ class Bypass:
     def _out(self, worker: str, look: Look, words: str) -> Wish:
         expected = Expectation(f"stages no longer wait for it: up to {look.ratio:.1f} times as fast", "latency_p99_ms")
         return Wish(self.name, Quarantine(worker), words, expected)
+
+
+def _worth(serving: int) -> float:
+    """From how many times its peers on it pays to do without a worker: its work makes the others slower.
+
+    >>> [round(_worth(workers), 2) for workers in (2, 3, 6)]
+    [2.5, 1.88, 1.5]
+    """
+    return _GAIN * serving / (serving - 1) if serving > 1 else math.inf

@@ -36,11 +36,13 @@ class Symptom:
 
 
 SYMPTOMS = (
-    Symptom(SLOWNESS, 0.1),
+    Symptom(SLOWNESS),
     Symptom("worker_tuple_execution_time_ms", unless=SLOWNESS),
-    Symptom("worker_inbound_queuing_time_ms", 100.0),
+    Symptom("worker_inbound_queuing_time_ms", 100.0, unless=SLOWNESS),
 )
-"""Time on the tuples it was given (time on a tuple, where that is not known), and time before one is taken up."""
+"""Time on the tuples it was given. Where that is not known, time on a tuple, and time before one is taken up: that says
+less, because a worker also waits for what a slow one has to send it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
