@@ -181,17 +181,17 @@ def test_metrics_are_shown_by_the_path_of_their_store_too(call, recorded):
 
 def test_a_replay_says_what_policies_would_have_done_and_draws_it(call, recorded, tmp_path):
     shown = said(
-        call("replay", recorded, "--policy", "bypass", "--policy", "reactive", "--plot", str(tmp_path / "a.svg"))
+        call("replay", recorded, "--policy", "bypass", "--policy", "processors", "--plot", str(tmp_path / "a.svg"))
     )
-    for part in ("shop: bypass, reactive over ", " batches from ", "advice: ", "give worker 2", "once"):
+    for part in ("shop: bypass, processors over ", " batches from ", "advice: ", "give worker 2", "once"):
         assert part in shown, part
     assert max(map(len, shown.splitlines())) <= 100
     drawn = (tmp_path / "a.svg").read_text()
     assert drawn.startswith("<?xml")
-    found = json.loads(said(call("replay", recorded, "--policy", "bypass", "--policy", "reactive", "--json")))
+    found = json.loads(said(call("replay", recorded, "--policy", "bypass", "--policy", "processors", "--json")))
     assert found["batches"] > 100
     targets = {action["action"]["kind"] for each in found["advice"] for action in each["decision"]["chosen"]}
-    assert "quarantine" in targets
+    assert targets == {"quarantine", "set-replicas"}
     assert all(each["decision"]["mode"] == "advise" for each in found["advice"])
 
 
