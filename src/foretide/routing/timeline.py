@@ -113,6 +113,13 @@ class Timeline:
         return Timeline(self.version + 1, MappingProxyType(kept))
 
 
+def without_unfinished(plan: Timeline | None) -> Timeline:
+    """A plan as a start needs it: an unfinished first step rolled back, and an empty one where there is none."""
+    if plan is None:
+        return Timeline()
+    return plan.without_hard_ends() if plan.hard_ends else plan
+
+
 def steered_grid(key_hash: int, partitions: int, wanted: Grid, taken: Collection[int]) -> Grid:
     """The grid of salts whose cells land on the wanted partitions, given in rows of columns.
 

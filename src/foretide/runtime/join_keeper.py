@@ -22,7 +22,7 @@ from foretide.planning.join_model import JoinPlan
 from foretide.routing.join_cells import LEFT
 from foretide.routing.publication_protocol import BatchFacts, Maxima, Past, PlanState, PublicationProtocol
 from foretide.routing.steering import partitions_of, tail_partition
-from foretide.routing.timeline import TAIL, Grid, Timeline, steered_grid
+from foretide.routing.timeline import TAIL, Grid, Timeline, steered_grid, without_unfinished
 from foretide.runtime.join_loads import KeyWindows
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class JoinKeeper:
         self.failures = 0
         self._protocol = PublicationProtocol(self.facts.rule)
         self._lock = threading.RLock()
-        self._state = PlanState(self._published(_rolled_back), folder.join_past(name) or Past())
+        self._state = PlanState(folder.change_join_plan(name, without_unfinished), folder.join_past(name) or Past())
         self._pace = Pace()
         self._gap_told: int | None = None
         self._windows = KeyWindows(window)
@@ -198,9 +198,6 @@ class JoinKeeper:
             self._folder.put_join_plan(self.name, state.timeline)
         self._state = state
 
-    def _published(self, change: Callable[[Timeline | None], Timeline]) -> Timeline:
-        return self._folder.change_join_plan(self.name, change)
-
     # ---- what can be seen
 
     @property
@@ -281,9 +278,3 @@ def _rows_by_partition(report: BatchReport, partitions: int) -> tuple[int, ...] 
 
 def _latest(side: JoinSide | None) -> int | None:
     return None if side is None else side.latest
-
-
-def _rolled_back(plan: Timeline | None) -> Timeline:
-    if plan is None:
-        return Timeline()
-    return plan.without_hard_ends() if plan.hard_ends else plan

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from foretide.errors import JoinError, Problem
 from foretide.routing.join_cells import INNER, JoinRule
 from foretide.routing.join_facts import JoinFacts
-from foretide.routing.timeline import Timeline
+from foretide.routing.timeline import without_unfinished
 from foretide.spark.edge import control_folder
 from foretide.spark.join_inputs import (
     KeyPair,
@@ -103,18 +103,12 @@ def _prepare(folder: ControlFolder, name: str, facts: JoinFacts) -> None:
         raise JoinError(
             [Problem(f"join '{name}'", problem, "Put the file back, or start on a new checkpoint and folder")]
         )
-    plan = folder.change_join_plan(name, _rolled_back)
+    plan = folder.change_join_plan(name, without_unfinished)
     if known is not None and plan.plans and known.rule != facts.rule:
         problem = f"was planned for {known.rule}, and is now {facts.rule}"
         raise JoinError([Problem(f"join '{name}'", problem, "Start it under another name, on a new checkpoint")])
     if known is None or known.rule != facts.rule or known.statistics != facts.statistics:
         folder.declare_join(name, facts)
-
-
-def _rolled_back(plan: Timeline | None) -> Timeline:
-    if plan is None:
-        return Timeline()
-    return plan.without_hard_ends() if plan.hard_ends else plan
 
 
 def _placed(
