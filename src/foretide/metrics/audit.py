@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from foretide.metrics.batch import BatchReport, EdgeFlow
 
-Kind = Literal["rows-differ", "source-differs", "ids-differ", "routes-unreadable", "audit-unavailable"]
+Kind = Literal[
+    "rows-differ", "source-differs", "ids-differ", "routes-unreadable", "audit-unavailable", "restart-incomplete"
+]
 
 
 @dataclass(frozen=True, slots=True)

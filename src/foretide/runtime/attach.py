@@ -98,7 +98,6 @@ def _rules(settings: Settings, policies: Sequence[str | Policy[Any]] | None, mod
 def _senses(follower: Follower, levers: Levers, settings: Settings) -> Senses:
     monitor = follower.monitor
     assert monitor is not None  # noqa: S101 - checked by the caller
-    started: Callable[[], float] = lambda: follower.started  # type: ignore[attr-defined] # noqa: E731
     forecasts = settings.forecasts
     if forecasts.spouts is None:
         forecasts = replace(forecasts, spouts=tuple(spout.id for spout in follower.topology.spouts))
@@ -108,7 +107,7 @@ def _senses(follower: Follower, levers: Levers, settings: Settings) -> Senses:
     return Senses(
         setup=_setup(follower, levers),
         snapshot=monitor.snapshot,
-        observer=Observer(follower.folder, levers, started, joins),
+        observer=Observer(follower.folder, levers, lambda: follower.started, joins),
         actor=Actor(follower.folder, levers, _restarting(follower), joins),
         folder=follower.folder,
         journal=Journal(monitor.writer, _last_decision(monitor) + 1),

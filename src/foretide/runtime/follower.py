@@ -42,6 +42,7 @@ class Follower:
     """Follows one query. `start` begins; `reports` and `alarms` hold what was seen last."""
 
     query: Any
+    started: float
     _reader: QueryReader
 
     def __init__(self, topology: Topology, folder: ControlFolder, monitoring: MonitorSettings | None) -> None:

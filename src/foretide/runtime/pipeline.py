@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from foretide.durations import Seconds
 from foretide.errors import BatchTimeoutError, FeedbackGrowthError, ForetideError, RestartFailedError, SettingsError
 from foretide.folder.control_folder import ControlFolder
+from foretide.metrics.audit import Alarm
 from foretide.routing.table import RouteTable, parse_ratio
 from foretide.runtime.balance import LoadAwareBalance
 from foretide.runtime.follower import Follower, OnReport
@@ -166,16 +167,10 @@ class Pipeline(Follower):
 
     def _cycle(self) -> None:
         try:
-            self._guarded_look()
-        except (BatchTimeoutError, FeedbackGrowthError, RestartFailedError) as error:
-            self._give_up(error)
-
-    def _guarded_look(self) -> None:
-        try:
             self._look()
             self._supervise()
-        except (BatchTimeoutError, FeedbackGrowthError, RestartFailedError):
-            raise
+        except (BatchTimeoutError, FeedbackGrowthError, RestartFailedError) as error:
+            self._give_up(error)
         except Exception:
             log.exception("following '%s' failed; the query runs on", self.topology.name)
 
@@ -233,9 +228,9 @@ class Pipeline(Follower):
             if changes.state_partitions is not None:
                 self._settle()
                 repartition_state(self.spark, self.checkpoint, self.sink, changes.state_partitions)
-        except Exception as error:
-            log.exception("%s: the restart could not change everything; it goes on as it was", self.topology.name)
-            self.problem = f"a restart could not change everything: {error}"
+        except Exception as error:  # noqa: BLE001 - whatever Spark says, the query has to run again
+            message = f"a restart could not change everything ({error}); the query goes on as it was"
+            self._raise_alarm(Alarm("restart-incomplete", self.last_batch, None, message))
         self._reopen()
 
     def _settle(self) -> None:
