@@ -78,7 +78,8 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
     assert measured(last) < measured(first) / 3
     chosen = [decision for decision in controller.decisions if decision.chosen]
     assert chosen[0].winners == ("hot-keys",)
-    assert "split:" in chosen[0].chosen[0].reason
+    assert "split: key0 into" in chosen[0].chosen[0].reason, "people are told the key, not its hash"
+    assert "key0 as" in chosen[0].chosen[0].action.describe()
 
 
 def both(static):

@@ -29,6 +29,8 @@ class JoinView:
         plan: In force at the end of what is known.
         pending: To come, if a change is under way.
         problem: Why the plan cannot be changed at present, if it cannot.
+        by: The models that foresee its keys.
+        names: What people call its keys.
     """
 
     name: str
@@ -44,3 +46,5 @@ class JoinView:
     plan: JoinPlan = field(default_factory=lambda: JoinPlan({}))
     pending: JoinPlan | None = None
     problem: str | None = None
+    by: str = ""
+    names: Mapping[int, str] = field(default_factory=dict)

@@ -98,11 +98,13 @@ class JoinSide:
     """One side of a join in a batch: rows, the highest event time (microseconds; None without any), frequent keys.
 
     `keys` are rows by the hash of the key, an estimate for the most frequent ones; None where they are not counted.
+    `names` are what a person calls these keys.
     """
 
     rows: int
     latest: int | None
     keys: Mapping[int, int] | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from foretide.planning.join_model import Grid, JoinPlan
 
+Names = Mapping[int, str]
+"""What people call the keys that are known by their hashes."""
+
 _SHOWN = 5
+_NAMELESS: Names = MappingProxyType({})
 
 
-def explain_plan(plan: JoinPlan, before: JoinPlan | None = None) -> list[str]:
+def explain_plan(plan: JoinPlan, before: JoinPlan | None = None, names: Names = _NAMELESS) -> list[str]:
     """Sentences that say which keys are split how, what that brings and costs, and what changed.
 
     >>> from foretide.planning.join import plan_join
@@ -19,16 +24,16 @@ def explain_plan(plan: JoinPlan, before: JoinPlan | None = None) -> list[str]:
     1 key is split: 13 into 2 x 2.
     The fullest partition should have 0 % more load than the average, at 1.50 stored rows for each that arrives.
     """
-    return list(_lines(plan, before))
+    return list(_lines(plan, before, names))
 
 
-def _lines(plan: JoinPlan, before: JoinPlan | None) -> Iterator[str]:
+def _lines(plan: JoinPlan, before: JoinPlan | None, names: Names) -> Iterator[str]:
     if plan is before:
         yield "The plan stays: another one would balance little better."
     split = {key: grid for key, grid in plan.grids.items() if len(grid.cells) > 1}
     moved = len(plan.grids) - len(split)
     if split:
-        yield f"{_keys(len(split))} split: {', '.join(_most_split(split))}."
+        yield f"{_keys(len(split))} split: {', '.join(_most_split(split, names))}."
     if moved:
         yield f"{_keys(moved)} in one piece, placed where the hash would not put {'it' if moved == 1 else 'them'}."
     if not plan.grids and not plan.tail:
@@ -45,11 +50,11 @@ def _keys(count: int) -> str:
     return "1 key is" if count == 1 else f"{count} keys are"
 
 
-def _most_split(grids: dict[int, Grid]) -> Iterator[str]:
+def _most_split(grids: dict[int, Grid], names: Names) -> Iterator[str]:
     ordered = sorted(grids, key=lambda key: (-len(grids[key].cells), key))
     for key in ordered[:_SHOWN]:
         rows, columns = grids[key].shape
-        yield f"{key} into {rows} x {columns}"
+        yield f"{names.get(key, key)} into {rows} x {columns}"
     if len(ordered) > _SHOWN:
         yield f"and {len(ordered) - _SHOWN} more"
 

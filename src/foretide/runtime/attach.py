@@ -15,6 +15,7 @@ from foretide.runtime.controller import Controller, Senses
 from foretide.runtime.followed import FollowedQuery
 from foretide.runtime.joins import Joins
 from foretide.runtime.journal import Journal
+from foretide.runtime.key_seer import KeySeer
 from foretide.runtime.observer import Observer
 from foretide.runtime.pipeline import Pipeline
 from foretide.runtime.seer import Seer
@@ -122,10 +123,12 @@ def _joins(follower: Follower, settings: Settings) -> Joins | None:
     """The joins of the query, each batch of which they see before the loop does."""
     if not follower.folder.joins():
         return None
+    models = _models(follower.folder.location)
     joins = Joins(
         follower.folder,
         settings.hot_keys.window,
         lambda name, batch: highest_times_of(follower.query, name, batch),
+        lambda name: KeySeer(settings.forecasts, None if models is None else models / f"keys-{name}"),
     )
     follower.on_report(joins.see)
     follower.on_death(joins.died)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from foretide.folder.control_folder import ControlFolder
     from foretide.metrics.batch import BatchReport, JoinBatch, JoinSide
     from foretide.routing.join_facts import JoinFacts
+    from foretide.runtime.key_seer import KeySeer
 
 Wanted = Mapping[int, tuple[tuple[int, ...], ...]]
 """Partitions in rows of columns, by the hash of a key. A key that is not named goes back to the tail."""
@@ -70,7 +71,12 @@ class JoinKeeper:
     """Keeps the plan of one join. `see` every report, `adopt` what is wanted; `problem` says what is in the way."""
 
     def __init__(
-        self, folder: ControlFolder, name: str, maxima: ReadMaxima | None = None, window: float = 30.0
+        self,
+        folder: ControlFolder,
+        name: str,
+        maxima: ReadMaxima | None = None,
+        window: float = 30.0,
+        seer: KeySeer | None = None,
     ) -> None:
         self.name, self._folder, self._maxima = name, folder, maxima
         self.facts: JoinFacts = folder.joins()[name]
@@ -81,7 +87,7 @@ class JoinKeeper:
         self._state = PlanState(folder.change_join_plan(name, without_unfinished), folder.join_past(name) or Past())
         self._pace = Pace()
         self._gap_told: int | None = None
-        self._windows = KeyWindows(window)
+        self._windows = KeyWindows(window, seer)
         self._rows: tuple[int, ...] | None = None
 
     # ---- what is wanted
@@ -242,7 +248,7 @@ class JoinKeeper:
                 self.name,
                 count,
                 "left" if self.facts.rule.how == LEFT else "inner",
-                self._windows.count,
+                self._windows.told,
                 keys,
                 tail,
                 foreseen,
@@ -252,6 +258,8 @@ class JoinKeeper:
                 plan,
                 self.coming(),
                 self.problem or (None if self._pace.advances else "too few batches were seen"),
+                self._windows.by,
+                self._windows.names,
             )
 
     def _as_plan(self, grids: Mapping[int, Grid]) -> JoinPlan:

@@ -9,25 +9,30 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from foretide.forecasting.keys import Key, KeyEwma, KeyModel
+from foretide.forecasting.keys_vote import KeyVote
 from foretide.planning.join_model import KeyLoad, TailLoad
+from foretide.runtime.key_seer import MODEL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterable, Mapping
 
+    from foretide.forecasting.keys import Key
     from foretide.metrics.batch import BatchReport, JoinSide
+    from foretide.runtime.key_seer import KeySeer
 
 _LEFT, _RIGHT = 0, 1
 _OTHERS = "others"
+_MOST_NAMES = 5_000
 Loads = tuple[tuple[KeyLoad, ...], tuple[TailLoad, ...]]
 
 
 class KeyWindows:
-    """Counts keys window by window. `model` makes the model that forecasts the keys of one side."""
+    """Counts keys window by window. What comes next is told by whichever model did best of late, on each side."""
 
-    def __init__(self, seconds: float, model: Callable[[], KeyModel] = KeyEwma) -> None:
+    def __init__(self, seconds: float, seer: KeySeer | None = None) -> None:
         self.seconds, self.count = seconds, 0
-        self._models = (model(), model())
+        self.names: dict[int, str] = {}
+        self._seer, self._votes = seer, (KeyVote(), KeyVote())
         self._began: float | None = None
         self._open: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
         self._rows = [0, 0]
@@ -39,19 +44,50 @@ class KeyWindows:
         if self._began is None:
             self._began = report.finished - report.duration
         for at, side in ((_LEFT, left), (_RIGHT, right)):
-            self._open[at].update(side.keys or {} if side else {})
-            self._rows[at] += side.rows if side else 0
+            if side is not None:
+                self._open[at].update(side.keys or {})
+                self._rows[at] += side.rows
+                self._name(side.names)
         if report.finished - self._began >= self.seconds and any(self._rows):
             self._close(report.finished)
 
+    def _name(self, names: Mapping[int, str]) -> None:
+        """Remember what keys are called, of the latest ones."""
+        self.names = {**self.names, **names}
+        if len(self.names) > _MOST_NAMES:
+            self.names = dict(names)
+
     def _close(self, at: float) -> None:
         self._last, self._last_rows = self._open, (self._rows[_LEFT], self._rows[_RIGHT])
-        for side, model in enumerate(self._models):
-            known: dict[Key, float] = {key: float(rows) for key, rows in self._last[side].items()}
-            known[_OTHERS] = max(self._last_rows[side] - sum(known.values()), 0.0)
-            model.learn([known])
+        self._hear()
+        sides = [self._known(side) for side in (_LEFT, _RIGHT)]
+        for vote, window in zip(self._votes, sides, strict=True):
+            vote.learn(window)
         self._began, self._open, self._rows = at, (Counter(), Counter()), [0, 0]
         self.count += 1
+        if self._seer is not None:
+            self._seer.learn(self.count, sides)
+
+    def _known(self, side: int) -> dict[Key, float]:
+        known: dict[Key, float] = {key: float(rows) for key, rows in self._last[side].items()}
+        known[_OTHERS] = max(self._last_rows[side] - sum(known.values()), 0.0)
+        return known
+
+    def _hear(self) -> None:
+        """Take in what the net says of the window that is open, if it has said it by now."""
+        expected = None if self._seer is None else self._seer.expected(self.count)
+        for vote, shares in zip(self._votes, expected or (), strict=False):
+            vote.hear(MODEL, shares)
+
+    @property
+    def told(self) -> int:
+        """The windows for which all is known that will be: of the last one only once a net that keeps up has spoken."""
+        return self.count if self._seer is None or not self._seer.is_awaited(self.count) else self.count - 1
+
+    @property
+    def by(self) -> str:
+        """The models that tell what is foreseen."""
+        return _said_by(self._votes)
 
     def last(self, partitions: int) -> Loads:
         """Rows of the last window."""
@@ -62,12 +98,17 @@ class KeyWindows:
         """Rows of the window to come, if as many come as in the last one."""
         if not self.count:
             return (), ()
-        shares = [model.forecast(1)[0].shares() for model in self._models]
+        self._hear()
         counts = [
-            {int(key): share * rows for key, share in each.items() if key != _OTHERS}
-            for each, rows in zip(shares, self._last_rows, strict=True)
+            {int(key): share * rows for key, share in best.shares.items() if key != _OTHERS} if best else {}
+            for best, rows in zip((vote.best for vote in self._votes), self._last_rows, strict=True)
         ]
         return _loads(counts[_LEFT], counts[_RIGHT], self._last_rows, partitions)
+
+
+def _said_by(votes: Iterable[KeyVote]) -> str:
+    """The models that are asked, one after the other, each once."""
+    return " and ".join(dict.fromkeys(vote.best.model for vote in votes if vote.best))
 
 
 def _loads(left: Mapping[int, float], right: Mapping[int, float], rows: tuple[int, int], partitions: int) -> Loads:

@@ -10,12 +10,13 @@ from foretide.runtime.join_keeper import JoinKeeper, ReadMaxima, Wanted
 from foretide.spark.join_placement import hard_end_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from foretide.control.join_view import Grids, JoinView
     from foretide.folder.control_folder import ControlFolder
     from foretide.metrics.audit import Alarm
     from foretide.metrics.batch import BatchReport
+    from foretide.runtime.key_seer import KeySeer
 
 log = logging.getLogger("foretide")
 
@@ -23,8 +24,16 @@ log = logging.getLogger("foretide")
 class Joins:
     """The keepers of a query's joins, by name."""
 
-    def __init__(self, folder: ControlFolder, window: float, maxima: ReadMaxima | None = None) -> None:
-        self.keepers = {name: JoinKeeper(folder, name, maxima, window) for name in folder.joins()}
+    def __init__(
+        self,
+        folder: ControlFolder,
+        window: float,
+        maxima: ReadMaxima | None = None,
+        seer: Callable[[str], KeySeer] | None = None,
+    ) -> None:
+        names = folder.joins()
+        self.seers = {} if seer is None else {name: seer(name) for name in names}
+        self.keepers = {name: JoinKeeper(folder, name, maxima, window, self.seers.get(name)) for name in names}
 
     def see(self, report: BatchReport, _: list[Alarm]) -> None:
         """Take a batch in."""
@@ -51,6 +60,8 @@ class Joins:
         """Take back what is under way: nobody would go on with it, and the query would run into its hard end."""
         for keeper in self.keepers.values():
             keeper.cancel()
+        for seer in self.seers.values():
+            seer.close()
 
     def views(self) -> Mapping[str, JoinView]:
         """Every join as it is known now."""
@@ -62,5 +73,6 @@ class Joins:
 
     @property
     def problems(self) -> list[str]:
-        """What keeps plans from being changed, in sentences."""
-        return [keeper.problem for keeper in self.keepers.values() if keeper.problem]
+        """What keeps plans from being changed, and keys from being foreseen, in sentences."""
+        plans = [keeper.problem for keeper in self.keepers.values() if keeper.problem]
+        return plans + [seer.problem for seer in self.seers.values() if seer.problem]

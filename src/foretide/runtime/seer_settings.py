@@ -18,6 +18,7 @@ SYMPTOMS = ("worker_slowness", "worker_tuple_execution_time_ms", "worker_inbound
 """What the policies judge workers by."""
 
 _NICEST = 19
+_FEWEST_KEY_WINDOWS = 20
 
 
 def _net() -> WorkerNetSettings:
@@ -47,6 +48,8 @@ class SeerSettings:
         worker_step: Seconds of a step of the workers; about the time between two readings.
         workers_least_history: Seconds of workers' figures before a net is trained; until then no net is started.
         workers_retrain_every: Seconds between two trainings of the net.
+        keys: Whether the hot keys of joins are forecast by a net (in a process of its own), if its packages are there.
+        keys_least_windows: Windows of keys before that net is trained; until then simpler models are asked.
         net: Which net, of which metrics, how far ahead (in steps), and how long it may train.
     """
 
@@ -67,6 +70,8 @@ class SeerSettings:
     worker_step: Seconds = 5.0
     workers_least_history: Seconds = 900.0
     workers_retrain_every: Seconds = 3600.0
+    keys: bool = True
+    keys_least_windows: int = 40
     net: WorkerNetSettings = field(default_factory=_net)
 
     def __post_init__(self) -> None:
@@ -93,6 +98,8 @@ class SeerSettings:
                 raise _refused(name, value, "give seconds, more than 0")
         if not 0 < self.held_out <= 0.5:  # noqa: PLR2004 - half
             raise _refused("held_out", self.held_out, "give a share above 0, at most 0.5")
+        if self.keys_least_windows < _FEWEST_KEY_WINDOWS:
+            raise _refused("keys_least_windows", self.keys_least_windows, f"give at least {_FEWEST_KEY_WINDOWS}")
         if not 0 <= self.niceness <= _NICEST:
             raise _refused("niceness", self.niceness, "give 0 to 19")
 

@@ -5,18 +5,11 @@ Nothing here waits for that process. While it is silent there is no outlook, and
 
 from __future__ import annotations
 
-import json
-import queue
-import subprocess
 import sys
-import tempfile
-import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from importlib.util import find_spec
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from foretide.control.foresight import Ahead, Outlook
 from foretide.forecasting.forecaster import LEVELS
@@ -24,19 +17,16 @@ from foretide.forecasting.workers import MachineFrame
 from foretide.metrics.metric import Sample
 from foretide.metrics.snapshot import Key
 from foretide.runtime.seer_frames import Frames
+from foretide.runtime.seer_line import Line, nets_installed
 from foretide.runtime.seer_oracle import line_of, order
-from foretide.runtime.seer_process import environment
 from foretide.runtime.seer_settings import SeerSettings
 
-NEEDS = ("jax", "equinox", "optax")
 MISSING = (
     "workers are not forecast: JAX, Equinox and Optax are not installed (pip install 'foretide[forecast]'); "
     "the load is forecast without them"
 )
-Heard = Callable[[dict[str, Any]], None]
 _LEVELS = tuple(float(level) for level in LEVELS)
 _RETRY = 300.0
-_WAITING = 2048
 _NEWS = 50
 
 
@@ -50,12 +40,12 @@ class WorkerSeer:
 
     def __init__(self, settings: SeerSettings, folder: Path | None, command: Sequence[str] | None = None) -> None:
         self.settings, self.folder = settings, folder
-        self.problem: str | None = None if all(map(find_spec, NEEDS)) else MISSING
+        self.problem: str | None = None if nets_installed() else MISSING
         self.news: deque[str] = deque(maxlen=_NEWS)
         self._able = self.problem is None
         self._command = oracle() if command is None else command
         self._frames = Frames(settings.worker_step, settings.net.keep)
-        self._line: _Line | None = None
+        self._line: Line | None = None
         self._start_at = 0.0
         self._said: dict[str, Any] | None = None
 
@@ -72,7 +62,7 @@ class WorkerSeer:
             self._start_at = now + _RETRY
             self.close()
         if self._line is None and self._able and now >= self._start_at and self._enough():
-            self._line = _Line(self._command, self._heard)
+            self._line = Line(self._command, self._heard)
             self._line.send(self._order())
             self._send(list(self._frames.whole))
 
@@ -132,56 +122,3 @@ class WorkerSeer:
 
 def _ahead(told: dict[str, Any], place: int, seconds: float) -> Ahead:
     return Ahead(seconds, told["mean"][place], dict(zip(_LEVELS, told["quantiles"][place], strict=True)))
-
-
-class _Line:
-    """A process that is spoken to in lines; a thread writes and one reads, so that nobody waits for it."""
-
-    def __init__(self, command: Sequence[str], heard: Heard) -> None:
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process is
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment()
-        )
-        self._waiting: queue.Queue[str | None] = queue.Queue(_WAITING)
-        pipes = self._process.stdin, self._process.stdout
-        self._threads = [
-            threading.Thread(target=self._write, args=pipes[:1], name="foretide-seer-write", daemon=True),
-            threading.Thread(target=_read, args=(pipes[1], heard), name="foretide-seer-read", daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    @property
-    def ended(self) -> bool:
-        return self._process.poll() is not None
-
-    def send(self, line: str) -> None:
-        """Without waiting: the process may be busy for a while, and what it cannot take is dropped."""
-        if not self._waiting.full():
-            self._waiting.put(line)
-
-    def _write(self, pipe: IO[bytes]) -> None:
-        with suppress(OSError), pipe:  # where it has ended, `ended` says so
-            while (line := self._waiting.get()) is not None:
-                pipe.write(line.encode() + b"\n")
-                pipe.flush()
-
-    def last_words(self) -> str:
-        self._errors.seek(0)
-        said = self._errors.read().decode(errors="replace").strip().splitlines()
-        return said[-1] if said else f"code {self._process.returncode}"
-
-    def close(self) -> None:
-        if not self._waiting.full():
-            self._waiting.put(None)
-        self._process.kill()
-        self._process.wait()
-        for thread in self._threads:
-            thread.join(timeout=1.0)
-        self._errors.close()
-
-
-def _read(pipe: IO[bytes], heard: Heard) -> None:
-    with suppress(OSError, ValueError), pipe:  # it may be ended in the middle of a line
-        for line in pipe:
-            heard(json.loads(line))

@@ -128,7 +128,7 @@ def _placed(
     key_hash, at = F.hash(*keys), F.unix_micros(F.col(quoted(time)))
     if rule.how == INNER or not is_left:
         frame = frame.where(_all([key.isNotNull() for key in keys]))  # they match nothing, and would seem a hot key
-    seen = watched(frame, name, key_hash, at, is_left=is_left, statistics=statistics)
+    seen = watched(frame, name, keys, at, is_left=is_left, statistics=statistics)
     asked = (F.col(VERSIONS), key_hash, F.xxhash64(*hashable(frame, frame.columns)), at)
     cells = left_cells(*asked) if is_left else right_cells(*asked, rule)
     with_versions = seen.withColumn(VERSIONS, versions_of(plan_of(live), key_hash))

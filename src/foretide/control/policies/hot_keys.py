@@ -114,13 +114,14 @@ class HotKeys:
         plan = plan_join(hot, tail, view.partitions, self.settings.planning, view.plan, view.how, home)
         if plan == view.plan:
             return []
-        return [self._wished(view, plan, now.imbalance, "foreseen" if foresees else "of the last window")]
+        return [self._wished(view, plan, now.imbalance, f"foreseen by {view.by}" if foresees else "of the last window")]
 
     def _wished(self, view: JoinView, plan: JoinPlan, now: float, which: str) -> Wish:
-        reason = f"for the keys {which} LI would be {now:.2f}. {' '.join(explain_plan(plan, view.plan))}"
+        reason = f"for the keys {which} LI would be {now:.2f}. {' '.join(explain_plan(plan, view.plan, view.names))}"
         words = f"LI of join '{view.name}' at {plan.imbalance:.2f} instead of {now:.2f}"
         grids = {key: grid.rows for key, grid in plan.grids.items()}
-        return Wish(self.name, SetJoinPlan(view.name, grids), reason, Expectation(words))
+        names = {key: view.names[key] for key in grids if key in view.names}
+        return Wish(self.name, SetJoinPlan(view.name, grids, names), reason, Expectation(words))
 
     def _scaled(self, world: World) -> list[Wish]:
         """Algorithm 3 with executors for joiners: one more, one fewer, or none."""
