@@ -88,6 +88,20 @@ def test_partial_key_splits_each_key_over_at_most_two_tasks(spark, control):
     assert all(0.3 < one / (one + other) < 0.7 for one, other in halves)
 
 
+def test_partial_key_with_as_many_choices_as_tasks_spreads_even_a_lone_key_over_all_of_them(spark, control):
+    frame = spark.range(ROWS).withColumn("key", F.lit(7))
+    edge = ft.edge("work", ft.PartialKey("key", choices=8), pool=8, control=control)
+    sizes = [len(rows) for rows in placement(frame.transform(edge)).values()]
+    assert sum(sizes) == ROWS
+    assert len(sizes) == 8
+    assert max(sizes) < 1.5 * ROWS / 8
+
+
+def test_partial_key_needs_a_choice(spark, control):
+    with pytest.raises(ft.TopologyError, match="has 1 choices"):
+        spark.range(1).transform(ft.edge("work", ft.PartialKey("id", choices=1), pool=8, control=control))
+
+
 def test_all_sends_every_tuple_to_every_task(spark, control):
     placed = placement(spark.range(100).transform(ft.edge("work", ft.All(), pool=3, control=control)))
     assert {task: sorted(row["id"] for row in rows) for task, rows in placed.items()} == {

@@ -153,6 +153,11 @@ PROBLEMS = {
     ),
     "global into a pool": (one(bolt("a", From("lines", Global()), pool=3)), "lines -> a", "global sends to one task"),
     "partial-key that nobody merges": (one(bolt("a", From("lines", PartialKey("k")))), "lines -> a", "nobody merges"),
+    "one choice": (
+        one(bolt("a", From("lines", PartialKey("k", choices=1))), bolt("b", From("a", Global()))),
+        "lines -> a",
+        "has 1 choices",
+    ),
     "feedback that closes no loop": (
         one(bolt("a", "lines"), bolt("b", "lines", From("a", feedback=True))),
         "a -> b",

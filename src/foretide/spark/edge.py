@@ -19,7 +19,7 @@ from foretide.spark.placement import hashable, task_of
 from foretide.spark.routes import ring_of
 from foretide.topology.graph import DEFAULT_POOL
 from foretide.topology.grouping import Dynamic, Global, Grouping, Shuffle
-from foretide.topology.validate import ID
+from foretide.topology.validate import ID, choices
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -159,6 +159,7 @@ def _check(name: str, grouping: Grouping, frame: DataFrame, pool: int, replicas:
         for key in grouping.keys
         if key not in frame.columns
     ]
+    problems += choices(f"edge {name}", grouping)
     if not ID.fullmatch(name):
         problems.append(Problem(f"edge {name}", "is not a usable name", "Use a letter, then letters, digits, '-', '_'"))
     if pool < 1 or (replicas is not None and not 1 <= replicas <= pool):

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-_SECOND_CHOICE = 1
-
 
 def task_of(grouping: Grouping, frame: DataFrame, pool: int, ring: Column | None, slots: int) -> Column:
     """The task a tuple goes to. `ring` is the edge's live ring, needed by controllable groupings only."""
@@ -28,16 +26,15 @@ def task_of(grouping: Grouping, frame: DataFrame, pool: int, ring: Column | None
             return F.col(_quoted(task)).cast("int")
         case Custom(task):
             return (F.expr(task) if isinstance(task, str) else task()).cast("int")
-        case PartialKey(keys):
-            return _two_choices(frame, keys, ring, slots, pool)
+        case PartialKey():
+            return _by_ring(_one_of_its_slots(frame, grouping, slots), ring, pool)
         case _:
             return _by_ring(slot_of(frame, grouping.keys or frame.columns, slots), ring, pool)
 
 
-def slot_of(frame: DataFrame, columns: Iterable[str], slots: int, salt: int = 0) -> Column:
+def slot_of(frame: DataFrame, columns: Iterable[str], slots: int) -> Column:
     """The identifier on the ring for the values of these columns. Nulls have one too."""
-    hashed = [*hashable(frame, columns), *([F.lit(salt)] if salt else [])]
-    return F.pmod(F.xxhash64(*hashed), F.lit(slots)).cast("int")
+    return F.pmod(F.xxhash64(*hashable(frame, columns)), F.lit(slots)).cast("int")
 
 
 def _by_ring(slot: Column, ring: Column | None, pool: int) -> Column:
@@ -45,12 +42,11 @@ def _by_ring(slot: Column, ring: Column | None, pool: int) -> Column:
     return default if ring is None else F.coalesce(F.get(ring, slot), default)
 
 
-def _two_choices(frame: DataFrame, keys: tuple[str, ...], ring: Column | None, slots: int, pool: int) -> Column:
-    """Two tasks a key; a tuple's own content decides between them, so a retry decides the same."""
-    first = slot_of(frame, keys, slots)
-    second = slot_of(frame, keys, slots, salt=_SECOND_CHOICE)
-    coin = F.xxhash64(*hashable(frame, frame.columns)).bitwiseAND(F.lit(1))
-    return _by_ring(F.when(coin == 0, first).otherwise(second), ring, pool)
+def _one_of_its_slots(frame: DataFrame, grouping: PartialKey, slots: int) -> Column:
+    """Slots of a key lie evenly around the ring; a tuple's own content picks one, so a retry picks the same."""
+    first = slot_of(frame, grouping.keys, slots)
+    picked = F.pmod(F.xxhash64(*hashable(frame, frame.columns)), F.lit(grouping.choices))
+    return F.pmod(first + F.floor(picked * slots / grouping.choices), F.lit(slots)).cast("int")
 
 
 def hashable(frame: DataFrame, columns: Iterable[str]) -> list[Column]:

@@ -71,6 +71,9 @@ class LoadAware(_ByContent):
     name: ClassVar[str] = "load-aware"
 
 
+_TWO = 2
+
+
 @dataclass(frozen=True, init=False)
 class _Keyed(Grouping):
     fields: tuple[str, ...]
@@ -93,9 +96,14 @@ class Fields(_Keyed):
 
 @dataclass(frozen=True, init=False)
 class PartialKey(_Keyed):
-    """Each key is split over two tasks, so a hot key never fills one. Needs a consumer that merges the two parts."""
+    """Each key is split over `choices` tasks, so a hot key never fills one. Needs a consumer that merges the parts."""
 
+    choices: int = _TWO
     name: ClassVar[str] = "partial-key"
+
+    def __init__(self, *fields: str, choices: int = _TWO) -> None:
+        super().__init__(*fields)
+        object.__setattr__(self, "choices", choices)
 
 
 @dataclass(frozen=True)

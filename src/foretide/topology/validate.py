@@ -14,12 +14,14 @@ from typing import get_args
 
 from foretide.errors import Problem
 from foretide.topology.graph import DEAD_LETTERS, Bolt, From, OnError, Topology
-from foretide.topology.grouping import Dynamic, Fields, Global, LocalOrShuffle, PartialKey
+from foretide.topology.grouping import Dynamic, Fields, Global, Grouping, LocalOrShuffle, PartialKey
 from foretide.topology.sink import GUARANTEES, Guarantee, Sink
 from foretide.topology.source import Replay
 
 ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 """What names of topologies, components, streams and edges look like."""
+
+_FEWEST_CHOICES = 2
 
 
 def find_problems(topology: Topology) -> list[Problem]:
@@ -153,11 +155,18 @@ def _input(topology: Topology, bolt: Bolt, source: From) -> Iterator[Problem]:
     if isinstance(source.grouping, PartialKey) and not _is_merged(topology, bolt):
         yield Problem(
             where,
-            "partial-key splits each key over two tasks and nobody merges them",
-            f"Read '{bolt.id}' with a bolt behind fields or global that adds the two parts up",
+            f"partial-key splits each key over {source.grouping.choices} tasks and nobody merges them",
+            f"Read '{bolt.id}' with a bolt behind fields or global that adds the parts up",
         )
+    yield from choices(where, source.grouping)
     if source.feedback and topology.component(source.component) and not _reaches(topology, bolt.id, source.component):
         yield Problem(where, "is marked as feedback but closes no loop", "Drop feedback=True")
+
+
+def choices(where: str, grouping: Grouping) -> Iterator[Problem]:
+    """What is wrong with the tasks that a key may be split over."""
+    if isinstance(grouping, PartialKey) and grouping.choices < _FEWEST_CHOICES:
+        yield Problem(where, f"partial-key has {grouping.choices} choices", "Give at least 2, or use fields")
 
 
 def _same_stream(one: From, other: From) -> bool:
