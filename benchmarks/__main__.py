@@ -12,7 +12,18 @@ from rich.console import Console
 
 from benchmarks.report import show
 
-ALL = ("engine", "monitoring", "forecasting", "forecasting_nets", "control", "slow_worker", "planning", "simulation")
+ALL = (
+    "engine",
+    "monitoring",
+    "forecasting",
+    "forecasting_nets",
+    "planning",
+    "simulation",
+    "control",
+    "live_load",
+    "slow_worker",
+    "joins",
+)
 
 
 def main() -> None:
