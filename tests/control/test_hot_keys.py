@@ -92,7 +92,13 @@ def test_a_busy_worker_is_joined_by_another_one():
         joins={"clicks": a_view(windows=0)},
     )
     policy = HotKeys(HotKeySettings(scale=True))
-    assert [wish.action for wish in policy.wish(policy.start(), world)[1]] == [SetExecutors(2)]
+    (wish,) = policy.wish(policy.start(), world)[1]
+    assert wish.action == SetExecutors(2)
+    assert "1 units of cores and memory more, which needs a new session" in wish.reason
+    assert "one more joiner" in wish.reason
+    small = HotKeys(HotKeySettings(scale=True, largest=1.0))
+    (wish,) = small.wish(small.start(), world)[1]
+    assert wish.reason == "0 is busy with all that a machine offers: one more joiner"
     silent = HotKeys()
     assert silent.wish(silent.start(), world)[1] == []
 
@@ -113,8 +119,9 @@ def test_a_plan_is_in_force_once_it_is_observed_and_can_be_undone_and_kept():
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ActionError, match="no rows of one length"):
         SetJoinPlan("clicks", {1: ((0, 1), (2,))})
-    with pytest.raises(ControlSettingError, match="hot keys"):
-        HotKeySettings(window=0)
+    for wrong in ({"window": 0}, {"theta_l": 2.0}, {"theta": 1.0}, {"advance": 60.0}, {"cap": 0.0}, {"most_keys": 0}):
+        with pytest.raises(ControlSettingError, match=f"hot keys: {next(iter(wrong))}"):
+            HotKeySettings(**wrong)
 
 
 def test_a_plan_in_force_that_is_good_enough_stays():

@@ -26,7 +26,7 @@ from foretide.planning.join_rivals import (
     choose_reactive,
     contrand_plan,
 )
-from foretide.planning.join_settings import JoinSettings, ScalingSettings
+from foretide.planning.join_settings import JoinSettings, ScalingSettings, WindowSettings
 
 EVEN = [TailLoad(10.0, 10.0)] * 8
 loads = st.builds(KeyLoad, st.just(1), st.floats(0.1, 1e6), st.floats(0.1, 1e6))
@@ -148,9 +148,6 @@ def test_an_update_moves_only_the_change_in_the_number_of_splits():
         {"theta_l": 1.0},
         {"variant": "best"},
         {"most_keys": 0},
-        {"advance": 700.0},
-        {"offset": 600.0},
-        {"window": 0.0},
         {"memory": math.inf},
         {"target": 0.0},
         {"least_gain": -1.0},
@@ -159,6 +156,12 @@ def test_an_update_moves_only_the_change_in_the_number_of_splits():
 def test_settings_out_of_bounds_are_refused(wrong):
     with pytest.raises(ModelError, match=f"{next(iter(wrong))} is"):
         JoinSettings(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"window": 0.0}, {"advance": 31.0}, {"advance": 0.0}, {"offset": -1.0}])
+def test_windows_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ModelError, match=f"{next(iter(wrong))} is"):
+        WindowSettings(**wrong)
 
 
 @pytest.mark.parametrize("wrong", [{"theta": 1.0}, {"cap": 0.0}, {"idle": 0.9}, {"cores_unit": -1.0}, {"largest": 0.5}])

@@ -7,6 +7,7 @@ import pytest
 from foretide.errors import JoinPlanError
 from foretide.folder.control_folder import ControlFolder
 from foretide.metrics.batch import BatchReport, JoinBatch, JoinSide, StateSize
+from foretide.planning.join_settings import WindowSettings
 from foretide.routing.join_cells import JoinRule
 from foretide.routing.join_facts import JoinFacts
 from foretide.routing.publication_protocol import Maxima
@@ -34,7 +35,7 @@ def report(batch, plan, latest, **changes):
 
 
 def begun(folder, batches=2, **options):
-    keeper = JoinKeeper(folder, "j", window=2.0, **options)
+    keeper = JoinKeeper(folder, "j", windows=WindowSettings(2.0, 2.0), **options)
     for batch in range(batches):
         keeper.see(report(batch, 0, 100 + 10 * batch))
     return keeper
@@ -146,7 +147,7 @@ def test_a_damaged_plan_is_put_back(folder, tmp_path):
 
 
 def test_a_batch_that_failed_at_the_hard_end_moves_it_ahead(folder):
-    joins = Joins(folder, 2.0)
+    joins = Joins(folder, WindowSettings(2.0, 2.0))
     for batch in range(2):
         joins.see(report(batch, 0, 100 + 10 * batch), [])
     joins.adopt("j", WANTED)
@@ -166,8 +167,8 @@ def test_the_view_tells_the_keys_of_the_last_window_and_what_the_plan_makes_of_t
     keeper.see(report(2, 0, 120))
     view = keeper.view()
     assert view.windows == 1
-    assert {load.key: (load.left, load.right) for load in view.keys} == {HOT: (180, 180), 8: (15, 15)}
-    assert sum(load.left for load in view.tail) == 300 - 195
+    assert {load.key: (load.left, load.right) for load in view.keys} == {HOT: (120, 120), 8: (10, 10)}
+    assert sum(load.left for load in view.tail) == 200 - 130
     assert {load.key for load in view.foreseen} == {HOT, 8}
     assert view.imbalance > 2
     keeper.adopt(WANTED)
@@ -175,6 +176,18 @@ def test_the_view_tells_the_keys_of_the_last_window_and_what_the_plan_makes_of_t
     keeper.see(report(3, 1, 130))
     assert keeper.view().imbalance < 0.5
     assert keeper.view().pending is None
+
+
+def test_windows_may_overlap_and_be_shifted(folder):
+    keeper = JoinKeeper(folder, "j", windows=WindowSettings(window=4.0, advance=2.0, offset=1.0))
+    rows, counted = [], []
+    for batch in range(10):
+        keeper.see(report(batch, 0, 100 + 10 * batch))
+        view = keeper.view()
+        rows.append(sum(load.left for load in view.keys) + sum(load.left for load in view.tail))
+        counted.append(view.windows)
+    assert counted == [0, 0, 0, 0, 1, 2, 2, 3, 3, 4], "as soon as one could be whole, then every 2 seconds past 1"
+    assert set(rows[4:]) == {400}, "each of the last 4 seconds"
 
 
 def test_partitions_follow_what_the_state_really_has(folder):

@@ -8,6 +8,7 @@ import pytest
 
 from foretide.forecasting.budget import TrainingBudget
 from foretide.metrics.batch import BatchReport, JoinSide
+from foretide.planning.join_settings import WindowSettings
 from foretide.runtime.join_loads import KeyWindows
 from foretide.runtime.key_seer import KeySeer
 from foretide.runtime.seer_settings import SeerSettings
@@ -94,7 +95,7 @@ def test_a_damaged_folder_is_told_and_the_net_begins_anew(tmp_path):
 def test_windows_of_a_join_wait_for_a_net_that_keeps_up_and_go_on_without_one_that_does_not(kept):
     folder, _ = kept
     seer = KeySeer(SETTINGS, folder, BUDGET)
-    windows = KeyWindows(0.5, seer)
+    windows = KeyWindows(WindowSettings(0.5, 0.5), seer)
     for batch, counts in enumerate(WINDOWS[20:28]):
         side = JoinSide(sum(counts.values()), 0, counts, {0: "centre"})
         windows.see(BatchReport(batch, 1000.0 + batch, 1.0, 8_000, None, None), side, side)

@@ -52,6 +52,36 @@ class ScalingSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowSettings:
+    """Windows of time in which keys are counted.
+
+    >>> WindowSettings(window=60.0, advance=20.0, offset=5.0).number(104.9)
+    4
+
+    Attributes:
+        window: Seconds over which keys are counted.
+        advance: Seconds from one window to the next; shorter than the window, windows overlap.
+        offset: Seconds by which windows are shifted.
+    """
+
+    window: float = 30.0
+    advance: float = 30.0
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        _refuse(
+            self,
+            window=not _above_0(self.window),
+            advance=not 0 < self.advance <= self.window,
+            offset=not (math.isfinite(self.offset) and self.offset >= 0),
+        )
+
+    def number(self, at: float) -> int:
+        """How many windows have ended by then."""
+        return math.floor((at - self.offset) / self.advance)
+
+
+@dataclass(frozen=True, slots=True)
 class JoinSettings:
     """How joins are planned.
 
@@ -67,9 +97,6 @@ class JoinSettings:
         target: LI that `balanced` tries to reach. Measured LI is higher by what the forecast gets wrong.
         least_gain: A new plan has to lower the predicted LI by this much, or the old one stays.
         reactive_above: LI above which a reactive choice of keys plans anew.
-        window: Seconds over which keys are counted.
-        advance: Seconds from one window to the next.
-        offset: Seconds by which windows are shifted.
     """
 
     variant: Variant = "balanced"
@@ -80,9 +107,6 @@ class JoinSettings:
     target: float = 0.08
     least_gain: float = 0.05
     reactive_above: float = 0.15
-    window: float = 600.0
-    advance: float = 600.0
-    offset: float = 0.0
 
     def __post_init__(self) -> None:
         _refuse(
@@ -95,9 +119,6 @@ class JoinSettings:
             target=not _above_0(self.target),
             least_gain=not (math.isfinite(self.least_gain) and self.least_gain >= 0),
             reactive_above=not (math.isfinite(self.reactive_above) and self.reactive_above >= 0),
-            window=not _above_0(self.window),
-            advance=not 0 < self.advance <= self.window,
-            offset=not (math.isfinite(self.offset) and 0 <= self.offset < self.advance),
         )
 
     @property
@@ -119,7 +140,7 @@ def _above_0(value: float) -> bool:
     return math.isfinite(value) and value > 0
 
 
-def _refuse(settings: JoinSettings | ScalingSettings, **wrong: bool) -> None:
+def _refuse(settings: JoinSettings | ScalingSettings | WindowSettings, **wrong: bool) -> None:
     """Raise for all settings that are out of their bounds."""
     kind = type(settings).__name__
     problems = [

@@ -126,7 +126,7 @@ def _joins(follower: Follower, settings: Settings) -> Joins | None:
     models = _models(follower.folder.location)
     joins = Joins(
         follower.folder,
-        settings.hot_keys.window,
+        settings.hot_keys.windows,
         lambda name, batch: highest_times_of(follower.query, name, batch),
         lambda name: KeySeer(settings.forecasts, None if models is None else models / f"keys-{name}"),
     )

@@ -19,6 +19,7 @@ from foretide.errors import JoinPlanError, PlanFormatError
 from foretide.planning.join import predict
 from foretide.planning.join_model import Grid as Cells
 from foretide.planning.join_model import JoinPlan
+from foretide.planning.join_settings import WindowSettings
 from foretide.routing.join_cells import LEFT
 from foretide.routing.publication_protocol import BatchFacts, Maxima, Past, PlanState, PublicationProtocol
 from foretide.routing.steering import partitions_of, tail_partition
@@ -41,6 +42,7 @@ _SECOND = 1_000_000
 _NO_PLAN_READ = -1
 _LEAD_BATCHES = 3
 _LEAST_LEAD = _SECOND
+_WINDOWS = WindowSettings()
 log = logging.getLogger("foretide")
 
 
@@ -75,7 +77,7 @@ class JoinKeeper:
         folder: ControlFolder,
         name: str,
         maxima: ReadMaxima | None = None,
-        window: float = 30.0,
+        windows: WindowSettings = _WINDOWS,
         seer: KeySeer | None = None,
     ) -> None:
         self.name, self._folder, self._maxima = name, folder, maxima
@@ -87,7 +89,7 @@ class JoinKeeper:
         self._state = PlanState(folder.change_join_plan(name, without_unfinished), folder.join_past(name) or Past())
         self._pace = Pace()
         self._gap_told: int | None = None
-        self._windows = KeyWindows(window, seer)
+        self._windows = KeyWindows(windows, seer)
         self._rows: tuple[int, ...] | None = None
 
     # ---- what is wanted

@@ -1,15 +1,16 @@
 """Rows of a join's keys over windows: what was seen in the last one, and what is foreseen for the next.
 
-Batches tell the most frequent keys of both sides. A window is as many batches as fill its seconds. All rows that no
+Batches tell the most frequent keys of both sides. A window is the batches that ended in its seconds. All rows that no
 frequent key accounts for are the tail, which the hash spreads evenly.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from foretide.forecasting.keys_vote import KeyVote
+from foretide.metrics.batch import JoinSide
 from foretide.planning.join_model import KeyLoad, TailLoad
 from foretide.runtime.key_seer import MODEL
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from foretide.forecasting.keys import Key
-    from foretide.metrics.batch import BatchReport, JoinSide
+    from foretide.metrics.batch import BatchReport
+    from foretide.planning.join_settings import WindowSettings
     from foretide.runtime.key_seer import KeySeer
 
 _LEFT, _RIGHT = 0, 1
@@ -29,27 +31,29 @@ Loads = tuple[tuple[KeyLoad, ...], tuple[TailLoad, ...]]
 class KeyWindows:
     """Counts keys window by window. What comes next is told by whichever model did best of late, on each side."""
 
-    def __init__(self, seconds: float, seer: KeySeer | None = None) -> None:
-        self.seconds, self.count = seconds, 0
+    def __init__(self, windows: WindowSettings, seer: KeySeer | None = None) -> None:
+        self.windows, self.count = windows, 0
         self.names: dict[int, str] = {}
         self._seer, self._votes = seer, (KeyVote(), KeyVote())
         self._began: float | None = None
-        self._open: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
-        self._rows = [0, 0]
+        self._number = 0
+        self._batches: deque[tuple[float, JoinSide | None, JoinSide | None]] = deque()
         self._last: tuple[Mapping[int, int], Mapping[int, int]] = ({}, {})
         self._last_rows = (0, 0)
 
     def see(self, report: BatchReport, left: JoinSide | None, right: JoinSide | None) -> None:
-        """Add a batch, and close the window once it is full."""
+        """Add a batch, and close a window once it is over."""
         if self._began is None:
             self._began = report.finished - report.duration
-        for at, side in ((_LEFT, left), (_RIGHT, right)):
+            self._number = self.windows.number(self._began)
+        self._batches.append((report.finished, left, right))
+        for side in (left, right):
             if side is not None:
-                self._open[at].update(side.keys or {})
-                self._rows[at] += side.rows
                 self._name(side.names)
-        if report.finished - self._began >= self.seconds and any(self._rows):
-            self._close(report.finished)
+        number = self.windows.number(report.finished)
+        if number > self._number and report.finished - self._began >= self.windows.window:
+            self._number = number
+            self._close(report.finished - self.windows.window)
 
     def _name(self, names: Mapping[int, str]) -> None:
         """Remember what keys are called, of the latest ones."""
@@ -57,13 +61,17 @@ class KeyWindows:
         if len(self.names) > _MOST_NAMES:
             self.names = dict(names)
 
-    def _close(self, at: float) -> None:
-        self._last, self._last_rows = self._open, (self._rows[_LEFT], self._rows[_RIGHT])
+    def _close(self, since: float) -> None:
+        while len(self._batches) > 1 and self._batches[0][0] <= since:
+            self._batches.popleft()
+        left, right = _added_up(left for _, left, _ in self._batches), _added_up(right for *_, right in self._batches)
+        if not left.rows + right.rows:
+            return
         self._hear()
+        self._last, self._last_rows = (left.keys or {}, right.keys or {}), (left.rows, right.rows)
         sides = [self._known(side) for side in (_LEFT, _RIGHT)]
         for vote, window in zip(self._votes, sides, strict=True):
             vote.learn(window)
-        self._began, self._open, self._rows = at, (Counter(), Counter()), [0, 0]
         self.count += 1
         if self._seer is not None:
             self._seer.learn(self.count, sides)
@@ -104,6 +112,17 @@ class KeyWindows:
             for best, rows in zip((vote.best for vote in self._votes), self._last_rows, strict=True)
         ]
         return _loads(counts[_LEFT], counts[_RIGHT], self._last_rows, partitions)
+
+
+def _added_up(sides: Iterable[JoinSide | None]) -> JoinSide:
+    """What several batches saw of one side."""
+    keys: Counter[int] = Counter()
+    rows = 0
+    for side in sides:
+        if side is not None:
+            keys.update(side.keys or {})
+            rows += side.rows
+    return JoinSide(rows, None, keys)
 
 
 def _said_by(votes: Iterable[KeyVote]) -> str:

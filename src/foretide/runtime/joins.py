@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from foretide.folder.control_folder import ControlFolder
     from foretide.metrics.audit import Alarm
     from foretide.metrics.batch import BatchReport
+    from foretide.planning.join_settings import WindowSettings
     from foretide.runtime.key_seer import KeySeer
 
 log = logging.getLogger("foretide")
@@ -27,13 +28,13 @@ class Joins:
     def __init__(
         self,
         folder: ControlFolder,
-        window: float,
+        windows: WindowSettings,
         maxima: ReadMaxima | None = None,
         seer: Callable[[str], KeySeer] | None = None,
     ) -> None:
         names = folder.joins()
         self.seers = {} if seer is None else {name: seer(name) for name in names}
-        self.keepers = {name: JoinKeeper(folder, name, maxima, window, self.seers.get(name)) for name in names}
+        self.keepers = {name: JoinKeeper(folder, name, maxima, windows, self.seers.get(name)) for name in names}
 
     def see(self, report: BatchReport, _: list[Alarm]) -> None:
         """Take a batch in."""

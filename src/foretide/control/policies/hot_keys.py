@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from foretide.control.actions import SetExecutors, SetJoinPlan
@@ -11,16 +11,13 @@ from foretide.control.decision import Expectation, Wish
 from foretide.control.join_view import JoinView
 from foretide.control.world import World
 from foretide.durations import Seconds
-from foretide.errors import ControlSettingError
+from foretide.errors import ControlSettingError, ModelError
 from foretide.planning.join import plan_join, predict
 from foretide.planning.join_model import Home, JoinPlan
-from foretide.planning.join_scaling import Joiner, Resources, scale
-from foretide.planning.join_settings import JoinSettings, ScalingSettings, Variant
+from foretide.planning.join_scaling import Joiner, Resources, Scaling, scale
+from foretide.planning.join_settings import JoinSettings, ScalingSettings, Variant, WindowSettings
 from foretide.planning.join_words import explain_plan
 from foretide.routing.steering import tail_partition
-
-_AN_EXECUTOR = ScalingSettings(largest=1.0)
-"""Executors are all of one size: one that lags gets no more cores, so there is another one."""
 
 Choice = Literal["forecast", "last-window", "reactive"]
 
@@ -34,30 +31,48 @@ class HotKeySettings:
             the latter only once balance is lost (`reactive`).
         variant: `balanced`, or `paper` for Aj-Stream's own algorithms.
         window: Seconds over which keys are counted, and for which a plan is made.
+        advance: Seconds from one window to the next; 0 for windows that follow each other.
+        offset: Seconds by which windows are shifted.
         most_keys: Most keys that are planned one by one.
+        theta_l: The share of an instance's memory that stored rows may take (theta_L of the variant `paper`).
+        memory: Megabytes of an instance (M_instance of the variant `paper`).
+        tuple_bytes: The size of a stored row (m_tuple of the variant `paper`).
         target: LI that a plan tries to reach.
         least_gain: LI that a new plan has to gain, or the old one stays.
         reactive_above: LI above which `reactive` plans anew.
         scale: Whether executors are asked for, or given back, as Algorithm 3 has it.
+        theta: An executor lags when its latency is at least so many times the average (eq 15).
+        cores_unit: Cores of one unit of resources (c0).
+        memory_unit: Megabytes of one unit (m0).
+        cap: Most units that an executor gets in one turn (lambda*).
+        largest: Most units that an executor may have: the size of its machine.
     """
 
     choice: Choice = "forecast"
     variant: Variant = "balanced"
     window: Seconds = 30.0
+    advance: Seconds = 0.0
+    offset: Seconds = 0.0
     most_keys: int = 64
+    theta_l: float = 0.8
+    memory: float = 2048.0
+    tuple_bytes: float = 100.0
     target: float = 0.08
     least_gain: float = 0.1
     reactive_above: float = 0.3
     scale: bool = False
+    theta: float = 1.5
+    cores_unit: float = 1.0
+    memory_unit: float = 1024.0
+    cap: float = 1.0
+    largest: float = 4.0
 
     def __post_init__(self) -> None:
-        if (
-            not (self.window > 0 and self.most_keys > 0 and self.target > 0)
-            or min(self.least_gain, self.reactive_above) < 0
-        ):
-            raise ControlSettingError(
-                f"hot keys: {self} makes no sense; a window, keys and a target above 0, and no negative gain"
-            )
+        try:
+            _ = self.planning, self.windows, self.scaling
+        except ModelError as error:
+            said = "; ".join(f"{problem.what}" for problem in error.problems)
+            raise ControlSettingError(f"hot keys: {said}; docs/joins.md says what would do") from error
 
     @property
     def planning(self) -> JoinSettings:
@@ -68,9 +83,20 @@ class HotKeySettings:
             target=self.target,
             least_gain=self.least_gain,
             reactive_above=self.reactive_above,
-            window=self.window,
-            advance=self.window,
+            theta_l=self.theta_l,
+            memory=self.memory,
+            tuple_bytes=self.tuple_bytes,
         )
+
+    @property
+    def windows(self) -> WindowSettings:
+        """In which keys are counted."""
+        return WindowSettings(self.window, self.advance or self.window, self.offset)
+
+    @property
+    def scaling(self) -> ScalingSettings:
+        """As Algorithm 3 has it."""
+        return ScalingSettings(self.theta, self.cores_unit, self.memory_unit, self.cap, self.largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,24 +150,37 @@ class HotKeys:
         return Wish(self.name, SetJoinPlan(view.name, grids, names), reason, Expectation(words))
 
     def _scaled(self, world: World) -> list[Wish]:
-        """Algorithm 3 with executors for joiners: one more, one fewer, or none."""
-        limits = world.setup.executors
-        joiners = [joiner for worker in sorted(world.observed.in_service) if (joiner := _joiner(world, worker))]
+        """Algorithm 3 with executors for joiners: one more, one fewer, or none.
+
+        More cores and memory come first there. A running executor cannot get any, so that is said, and the next best
+        is asked for: another executor.
+        """
+        limits, settings = world.setup.executors, self.settings.scaling
+        size = world.setup.cores_per_executor / settings.cores_unit
+        joiners = [joiner for worker in sorted(world.observed.in_service) if (joiner := _joiner(world, worker, size))]
         if limits is None or not joiners:
             return []
-        cores = float(world.setup.cores_per_executor * limits[1])
-        answer = scale(joiners, Resources(cores, 1024.0 * cores, limits[1]), _AN_EXECUTOR)
+        units = size * limits[1]
+        total = Resources(units * settings.cores_unit, units * settings.memory_unit, limits[1])
+        first = scale(joiners, total, settings)
+        answer = scale(joiners, total, replace(settings, largest=max(size, 1.0))) if first.units else first
         count = len(world.observed.executors) + answer.joiners
         if not answer.joiners or not limits[0] <= count <= limits[1]:
             return []
-        return [Wish(self.name, SetExecutors(count), answer.reason)]
+        return [Wish(self.name, SetExecutors(count), _why(first, answer))]
+
+
+def _why(first: Scaling, answer: Scaling) -> str:
+    if first == answer:
+        return answer.reason
+    return f"{first.reason}, which needs a new session (spark.executor.cores, spark.executor.memory); {answer.reason}"
 
 
 def _home(partitions: int) -> Home:
     return lambda key: tail_partition(key, partitions)
 
 
-def _joiner(world: World, worker: str) -> Joiner | None:
+def _joiner(world: World, worker: str, units: float) -> Joiner | None:
     """A worker as Algorithm 3 sees it, once it was measured."""
     figures = [
         world.snapshot.value(f"worker_{name}", worker)
@@ -152,4 +191,4 @@ def _joiner(world: World, worker: str) -> Joiner | None:
         return None
     cpu = sum(world.snapshot.value(f"worker_cpu_{kind}_percent", worker) or 0.0 for kind in ("user", "system"))
     busy = cpu / 100 / max(world.setup.cores_per_executor, 1)
-    return Joiner(worker, (waiting + working) / 1000, rate, cpu=busy, memory=0.0)
+    return Joiner(worker, (waiting + working) / 1000, rate, units, cpu=busy, memory=0.0)
