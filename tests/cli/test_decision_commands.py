@@ -9,6 +9,7 @@ from sqlalchemy import create_engine
 from typer.testing import CliRunner
 
 from foretide.cli import app
+from foretide.control.codec import to_json
 from foretide.control.decision import Decision
 from foretide.control.policies.catalogue import POLICIES, make_policies
 from foretide.control.recorded import Recorded
@@ -112,7 +113,7 @@ def test_decisions_as_json_say_all_that_is_kept(call, recorded):
     assert last == acted[-1:]
     with MetricStore.open(recorded) as store:
         kept = store.decisions("shop", ids=[acted[0]["id"]])[0]
-    assert kept.to_json() == json.dumps(
+    assert to_json(kept) == json.dumps(
         {key: value for key, value in acted[0].items() if key not in {"acted", "summary"}}, separators=(",", ":")
     )
 
