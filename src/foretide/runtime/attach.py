@@ -177,6 +177,4 @@ def _of_query(follower: Follower, levers: Levers) -> Setup | None:
 
 
 def _restarting(follower: Follower) -> Callable[[Restart], None] | None:
-    if not isinstance(follower, Pipeline):
-        return None
-    return lambda action: follower.restart(action.reason, action.state_partitions, action.pools)
+    return follower.restart if isinstance(follower, Pipeline) else None
