@@ -14,7 +14,8 @@ from foretide.control.course import courses
 from foretide.control.decision import Contest, Decision, Effect, Intervention, Wish
 from foretide.control.news import entries
 from foretide.control.observed import Observed
-from foretide.control.policies.catalogue import POLICIES, make_policies
+from foretide.control.policies.bypass import Bypass
+from foretide.control.policies.replicas import Replicas
 from foretide.control.recorded import Recorded
 from foretide.control.recorded_worlds import worlds
 from foretide.control.rehearsal_plant import Plant
@@ -23,7 +24,7 @@ from foretide.control.replay import advice, replay
 from foretide.control.setup import OperatorSetup, Setup, Target
 from foretide.control.step import Control, step
 from foretide.control.world import World
-from foretide.errors import ControlSettingError, DecisionFormatError
+from foretide.errors import DecisionFormatError
 from foretide.metrics.metric import Sample
 from foretide.metrics.smoothing import Fading
 from foretide.queueing.network import Flow, Network, Operator
@@ -168,7 +169,7 @@ def test_a_replay_of_recorded_samples_decides_what_the_loop_decides_on_the_live_
     )
     rig = Rig(network, pools={"read": 4, "parse": 16}, replicas={"parse": 4}, hogs=(Hog("2", 4.0, start=30.0),))
     plant = Plant(rig, Load([400.0] * 60 + [2500.0] * 60))
-    control = Control(make_policies(["bypass", "replicas"]), mode="advise")
+    control = Control((Bypass(), Replicas()), mode="advise")
     state, live, samples = control.start(), [], []
     while plant.run() is not None:
         snapshot = plant.snapshot()
@@ -235,16 +236,3 @@ def test_the_course_of_a_wish_tells_planned_requested_and_observed_apart():
         (Effect(1, "unclear", "x"), "not before the next decision"),
     ]:
         assert courses(decision.with_effect(effect))[0].observed == observed
-
-
-# ---- the catalogue of policies
-
-
-def test_policies_are_called_in_the_catalogue_as_they_call_themselves():
-    assert [policy.name for policy in make_policies(POLICIES)] == list(POLICIES)
-    assert make_policies(["bypass", "bypass"]) == make_policies(["bypass"])
-
-
-def test_an_unknown_policy_is_refused_with_the_names_there_are():
-    with pytest.raises(ControlSettingError, match=r"no policy 'oracle'; choose of bypass, paper-rule, .*static"):
-        make_policies(["replicas", "oracle"])
