@@ -3,14 +3,17 @@
 import json
 import os
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from sqlalchemy import create_engine
 from typer.testing import CliRunner
 
 from foretide.cli import app
+from foretide.control.codec import to_json
 from foretide.control.decision import Decision
-from foretide.control.policies.catalogue import POLICIES, make_policies
+from foretide.control.policies.bypass import Bypass
+from foretide.control.policies.replicas import Replicas
 from foretide.control.recorded import Recorded
 from foretide.control.rehearsal_plant import Plant
 from foretide.control.rehearsal_rig import Hog, Load, Rig
@@ -18,10 +21,10 @@ from foretide.control.setup import Target
 from foretide.control.step import Control, step
 from foretide.control.world import World
 from foretide.errors import (
-    ControlSettingError,
     DecisionNotFoundError,
     PipelineNotFoundError,
     ReplayError,
+    SettingsError,
     StoreError,
 )
 from foretide.metrics.metric import Sample
@@ -30,6 +33,7 @@ from foretide.runtime.board import Board
 from foretide.runtime.journal import Journal
 from foretide.runtime.monitor_settings import MonitorSettings
 from foretide.runtime.registry import Running, announce
+from foretide.runtime.settings.loop import PolicyName
 from foretide.store.metric_store import MetricStore
 from foretide.store.writer import StoreWriter
 
@@ -48,7 +52,7 @@ LOAD = Load([400.0] * 60 + [2500.0] * 300)
 def record(path):
     """A run under control as a live loop would leave it: samples, decisions with their effects, setups."""
     plant, target = Plant(RIG, LOAD), Target(3.0)
-    control = Control(make_policies(["bypass", "replicas"]))
+    control = Control((Bypass(), Replicas()))
     state, board = control.start(), Board("shop", MonitorSettings().smoothing)
     with StoreWriter(lambda: MetricStore.open(path), "shop").start() as writer:
         journal = Journal(writer)
@@ -75,6 +79,7 @@ def recorded(tmp_path_factory):
 
 @pytest.fixture
 def call(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("FORETIDE_HOME", str(tmp_path / "home"))
     return lambda *arguments: CliRunner().invoke(app, [*arguments])
@@ -112,7 +117,7 @@ def test_decisions_as_json_say_all_that_is_kept(call, recorded):
     assert last == acted[-1:]
     with MetricStore.open(recorded) as store:
         kept = store.decisions("shop", ids=[acted[0]["id"]])[0]
-    assert kept.to_json() == json.dumps(
+    assert to_json(kept) == json.dumps(
         {key: value for key, value in acted[0].items() if key not in {"acted", "summary"}}, separators=(",", ":")
     )
 
@@ -219,8 +224,22 @@ def test_a_latency_target_of_ones_own_goes_before_the_recorded_one(call, recorde
 def test_static_does_nothing_and_every_policy_can_be_replayed(call, recorded):
     assert "nothing would have been done" in said(call("replay", recorded, "--policy", "static"))
     assert "paper-rule does nothing without them" in said(call("replay", recorded, "--policy", "paper-rule"))
-    every = [part for name in POLICIES for part in ("--policy", name)]
-    assert json.loads(said(call("replay", recorded, "--json", *every)))["policies"] == list(POLICIES)
+    every = [part for name in get_args(PolicyName) for part in ("--policy", name)]
+    replayed = json.loads(said(call("replay", recorded, "--json", *every)))["policies"]
+    assert [name.replace("-", "_") for name in replayed] == list(get_args(PolicyName))
+
+
+def test_a_replay_goes_by_the_settings_in_force(call, recorded, tmp_path):
+    def summaries(*flags):
+        found = json.loads(said(call("replay", recorded, "--json", *flags)))
+        return found["policies"], [each["decision"]["summary"] for each in found["advice"]]
+
+    (tmp_path / "foretide.toml").write_text('[control]\npolicies = ["replicas"]\n[replicas]\nbusy = 0.4\n')
+    names, by_file = summaries()
+    assert (names, by_file) == summaries("--config", os.devnull, "--policy", "replicas", "--set", "replicas.busy=0.4")
+    assert names == ["replicas"]
+    assert by_file != summaries("--set", "guards.most_replicas=5")[1]
+    assert summaries("--config", os.devnull)[0] == ["bypass", "replicas", "hot-keys"]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +248,7 @@ def test_static_does_nothing_and_every_policy_can_be_replayed(call, recorded):
         (("decisions", "nobody"), PipelineNotFoundError, "no pipeline 'nobody' runs here; running: none.*--store"),
         (("decisions", "nobody", "--store", "{store}"), StoreError, "no metrics of 'nobody'; the store has: shop"),
         (("explain", "{store}", "99999"), DecisionNotFoundError, "no decision 99999 of 'shop'"),
-        (("replay", "{store}", "--policy", "oracle"), ControlSettingError, "no policy 'oracle'; choose of bypass"),
+        (("replay", "{store}", "--policy", "oracle"), SettingsError, "'oracle' will not do; give a list of: bypass"),
         (
             ("replay", "{store}", "--policy", "static", "--since", "1"),
             ReplayError,
@@ -250,6 +269,6 @@ def test_errors_have_a_type_and_say_what_to_do(call, recorded, tmp_path, argumen
         raise result.exception
 
 
-def test_a_replay_needs_a_policy_and_a_picture_an_ending(call, recorded):
-    assert call("replay", recorded).exit_code == 2
+def test_a_picture_needs_an_ending_and_a_target_an_option_of_its_own(call, recorded):
+    assert call("replay", recorded, "--policy", "static", "--set", "target.latency=2s").exit_code == 2
     assert call("replay", recorded, "--policy", "static", "--plot", "a.txt").exit_code == 2

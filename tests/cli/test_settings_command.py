@@ -59,3 +59,8 @@ def test_policies_by_flag_and_by_setting_at_once_are_refused():
     with pytest.raises(SettingsError, match="given twice"):
         chosen_settings(None, ["control.policies=bypass"], ["replicas"])
     assert chosen_settings(policies=["static"]).control.policies == ("static",)
+
+
+def test_a_policy_that_is_not_there_is_refused_with_those_that_are():
+    with pytest.raises(SettingsError, match=r"'oracle' will not do; give a list of: bypass, paper_rule, .*static"):
+        chosen_settings(policies=["paper-rule", "oracle"])

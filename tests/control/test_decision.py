@@ -14,14 +14,17 @@ from foretide.control.actions import (
     Restart,
     SetAdmission,
     SetExecutors,
+    SetJoinPlan,
     SetReplicas,
     SetSplit,
 )
+from foretide.control.codec import from_json, to_json
 from foretide.control.decision import Contest, Decision, Effect, Expectation, Fact, Intervention, Wish
 from foretide.control.explain import explain, summary
 from foretide.errors import DecisionFormatError
 
 names = st.text(min_size=1, max_size=8)
+grids = st.lists(st.lists(st.integers(0, 9), min_size=2, max_size=2).map(tuple), min_size=1, max_size=3).map(tuple)
 numbers = st.floats(allow_nan=False)
 actions = st.one_of(
     st.builds(SetSplit, names, st.lists(st.floats(0.01, 9), min_size=1, max_size=5).map(tuple)),
@@ -29,6 +32,7 @@ actions = st.one_of(
     *(st.builds(kind, names) for kind in (Quarantine, Release, QuarantineHost, ReleaseHost)),
     st.builds(SetExecutors, st.integers(1, 99)),
     st.builds(SetAdmission, names, st.none() | st.integers(1, 10**12)),
+    st.builds(SetJoinPlan, names, st.dictionaries(st.integers(-(2**31), 2**31 - 1), grids, max_size=3)),
     st.builds(
         Restart,
         names,
@@ -68,7 +72,7 @@ decisions = st.builds(
 @settings(max_examples=40)
 @given(decisions)
 def test_a_decision_survives_json_whatever_is_in_it(decision):
-    assert Decision.from_json(decision.to_json()) == decision
+    assert from_json(Decision, to_json(decision)) == decision
 
 
 @settings(max_examples=40)
@@ -79,11 +83,20 @@ def test_every_decision_can_be_explained(decision):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"format": 1}', '{"format": 99}', '{"format":1,"id":1,"at":1,"query":"q","mode":"x"}']
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"format": 1}',
+        '{"format": 99}',
+        '{"format":1,"id":1,"at":1,"query":"q","mode":"x"}',
+        pytest.param(f'{{"format":1,"id":1,"at":{10**400},"query":"q"}}', id="too-large"),
+    ],
 )
 def test_a_damaged_decision_is_refused(text):
     with pytest.raises(DecisionFormatError):
-        Decision.from_json(text)
+        from_json(Decision, text)
 
 
 def test_an_explanation_says_everything_in_order():

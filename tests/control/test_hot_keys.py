@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foretide.control.actions import SetExecutors, SetJoinPlan
+from foretide.control.codec import from_json, to_json
 from foretide.control.decision import Decision, Wish
 from foretide.control.join_view import JoinView
 from foretide.control.observed import Observed
@@ -113,7 +114,7 @@ def test_a_plan_is_in_force_once_it_is_observed_and_can_be_undone_and_kept():
     assert action.describe() == "place 1 key of join 'clicks': -7 as 2 x 2"
     assert SetJoinPlan("clicks", {}).describe() == "leave all keys of join 'clicks' to the hash"
     decision = Decision(1, 0.0, "q", chosen=(Wish("hot-keys", action, "skew"),))
-    assert Decision.from_json(decision.to_json()).actions == (action,)
+    assert from_json(Decision, to_json(decision)).actions == (action,)
 
 
 def test_what_makes_no_sense_is_refused():

@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.control.actions import Quarantine, SetReplicas, SetSplit
+from foretide.control.codec import from_json, to_json
 from foretide.control.course import courses
 from foretide.control.decision import Contest, Decision, Effect, Intervention, Wish
 from foretide.control.news import entries
 from foretide.control.observed import Observed
-from foretide.control.policies.catalogue import POLICIES, make_policies
+from foretide.control.policies.bypass import Bypass
+from foretide.control.policies.replicas import Replicas
 from foretide.control.recorded import Recorded
 from foretide.control.recorded_worlds import worlds
 from foretide.control.rehearsal_plant import Plant
@@ -22,13 +24,14 @@ from foretide.control.replay import advice, replay
 from foretide.control.setup import OperatorSetup, Setup, Target
 from foretide.control.step import Control, step
 from foretide.control.world import World
-from foretide.errors import ControlSettingError, DecisionFormatError
+from foretide.errors import DecisionFormatError
 from foretide.metrics.metric import Sample
 from foretide.metrics.smoothing import Fading
 from foretide.queueing.network import Flow, Network, Operator
 
 names = st.text(min_size=1, max_size=5)
 weights = st.lists(st.floats(0, 9), max_size=4).map(tuple)
+grids = st.lists(st.lists(st.integers(0, 9), max_size=2).map(tuple), max_size=3).map(tuple)
 setups = st.builds(
     Setup,
     names,
@@ -56,6 +59,7 @@ seen = st.builds(
     st.none() | st.integers(1, 9),
     st.dictionaries(names, st.integers(1, 9), max_size=3),
     st.floats(0, 1e10),
+    st.dictionaries(names, st.dictionaries(st.integers(-(2**31), 2**31 - 1), grids, max_size=2), max_size=2),
 )
 targets = st.builds(Target, st.none() | st.floats(1, 9), st.floats(0, 0.9), st.just("p95"), st.none() | st.just(4))
 records = st.builds(Recorded, st.floats(0, 1e10), setups, targets, seen, st.lists(names, max_size=2).map(tuple))
@@ -71,17 +75,17 @@ RECORDED = Recorded(0.0, SETUP)
 @settings(max_examples=40)
 @given(records)
 def test_a_setup_survives_json_whatever_is_in_it(record):
-    assert Recorded.from_json(record.to_json()) == record
+    assert from_json(Recorded, to_json(record)) == record
 
 
 @settings(max_examples=100)
 @given(records, st.data())
 def test_a_damaged_setup_is_refused_by_one_kind_of_error(record, data):
-    text = record.to_json()
+    text = to_json(record)
     place = data.draw(st.integers(0, len(text) - 1))
     damaged = text[:place] + data.draw(st.sampled_from(["", "x", "0", '"', "null", "-1"])) + text[place + 1 :]
     try:
-        Recorded.from_json(damaged)
+        from_json(Recorded, damaged)
     except DecisionFormatError:
         return
 
@@ -93,7 +97,7 @@ def test_a_damaged_setup_is_refused_by_one_kind_of_error(record, data):
 )  # fmt: skip
 def test_what_has_another_type_or_makes_no_sense_is_refused(change):
     with pytest.raises(DecisionFormatError):
-        Recorded.from_json(json.dumps({**json.loads(RECORDED.to_json()), **change}))
+        from_json(Recorded, json.dumps({**json.loads(to_json(RECORDED)), **change}))
 
 
 # ---- samples to worlds
@@ -165,7 +169,7 @@ def test_a_replay_of_recorded_samples_decides_what_the_loop_decides_on_the_live_
     )
     rig = Rig(network, pools={"read": 4, "parse": 16}, replicas={"parse": 4}, hogs=(Hog("2", 4.0, start=30.0),))
     plant = Plant(rig, Load([400.0] * 60 + [2500.0] * 60))
-    control = Control(make_policies(["bypass", "replicas"]), mode="advise")
+    control = Control((Bypass(), Replicas()), mode="advise")
     state, live, samples = control.start(), [], []
     while plant.run() is not None:
         snapshot = plant.snapshot()
@@ -232,16 +236,3 @@ def test_the_course_of_a_wish_tells_planned_requested_and_observed_apart():
         (Effect(1, "unclear", "x"), "not before the next decision"),
     ]:
         assert courses(decision.with_effect(effect))[0].observed == observed
-
-
-# ---- the catalogue of policies
-
-
-def test_policies_are_called_in_the_catalogue_as_they_call_themselves():
-    assert [policy.name for policy in make_policies(POLICIES)] == list(POLICIES)
-    assert make_policies(["bypass", "bypass"]) == make_policies(["bypass"])
-
-
-def test_an_unknown_policy_is_refused_with_the_names_there_are():
-    with pytest.raises(ControlSettingError, match=r"no policy 'oracle'; choose of bypass, paper-rule, .*static"):
-        make_policies(["replicas", "oracle"])

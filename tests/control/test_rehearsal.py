@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foretide.control.actions import Quarantine, Release, SetAdmission, SetExecutors, SetReplicas
+from foretide.control.codec import from_json, to_json
 from foretide.control.decision import Decision
 from foretide.control.foresight import Ahead, Foresight, Outlook
 from foretide.control.guard_settings import GuardSettings
@@ -306,4 +307,4 @@ def test_every_decision_of_a_rehearsal_survives_json():
     control = Control((Bypass(), Replicas()))
     report = rehearse(control, stand, Load([500.0] * 120 + [1500.0] * 120))
     assert len(report.decisions) >= 2
-    assert all(Decision.from_json(decision.to_json()) == decision for decision in report.decisions)
+    assert all(from_json(Decision, to_json(decision)) == decision for decision in report.decisions)

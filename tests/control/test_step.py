@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from control.worlds import even, loaded, observed, world
 from foretide.control.actions import Quarantine, SetExecutors, SetReplicas
+from foretide.control.codec import from_json, to_json
 from foretide.control.decision import Decision, Wish
 from foretide.control.effects import TrialSettings
 from foretide.control.explain import explain
@@ -208,7 +209,7 @@ def test_an_effect_says_how_long_it_took_to_be_in_force():
     effect = next(effect for decision in decisions for effect in decision.news)
     assert (effect.verdict, effect.in_force_after, effect.before, effect.after) == ("better", 10.0, 500.0, 100.0)
     told = next(decision for decision in decisions if decision.chosen).with_effect(effect)
-    assert Decision.from_json(told.to_json()).effect == effect
+    assert from_json(Decision, to_json(told)).effect == effect
 
 
 def test_settings_of_trials_out_of_bounds_are_refused():

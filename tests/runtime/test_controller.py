@@ -2,7 +2,7 @@
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -40,18 +40,19 @@ class Always:
 class Eyes:
     """What is in force, for a query that does whatever it is told."""
 
-    def __init__(self):
+    def __init__(self, folder):
+        self.folder = folder
         self.observed_now = Observed({"work": (1.0, 0.0, 0.0, 0.0)}, 1, {"0": "here", "1": "here"})
         self.done = []
 
-    def see(self, report):
+    def see(self, report, routes):
         pass
 
-    def note_published(self, at):
+    def note_limits(self, at):
         pass
 
     def observed(self):
-        return self.observed_now
+        return replace(self.observed_now, drained=self.folder.drained())
 
     def perform(self, actions):
         self.done += actions
@@ -59,10 +60,10 @@ class Eyes:
 
 
 def loop(tmp_path, policies, mode="act", **options):
-    eyes = Eyes()
     folder = ControlFolder(str(tmp_path))
+    eyes = Eyes(folder)
     snapshot = options.pop("snapshot", lambda: Snapshot(time.time(), "q", freeze({}), freeze({})))
-    senses = Senses(lambda: SETUP, snapshot, eyes, eyes, folder, Journal(None))
+    senses = Senses(lambda: SETUP, folder.routes, snapshot, eyes, eyes, folder, Journal(None))
     controller = Controller(Control(tuple(policies), mode=mode), Target(2.0), senses, **options)
     return controller, eyes, folder
 
@@ -187,19 +188,19 @@ def test_people_change_the_target_and_nonsense_leaves_the_earlier_one(tmp_path):
 def test_a_drained_worker_or_host_is_taken_out_and_let_back_in(tmp_path):
     folder = ControlFolder(str(tmp_path))
     orders = Orders(folder, since=0.0)
-    observed = Observed(executors={"0": "here", "1": "there"})
+    seen = Observed(executors={"0": "here", "1": "there"})
     folder.drain("1")
-    folder.drain("there")
-    assert [action.describe() for action in orders.actions(observed)] == [
+    drained = folder.drain("there")
+    assert [action.describe() for action in orders.actions(replace(seen, drained=drained))] == [
         "give worker 1 no more tasks",
         "give the workers of host there no more tasks",
     ]
-    out = Observed(executors={"0": "here", "1": "there"}, quarantined=frozenset({"1"}))
-    assert orders.actions(out) == ()
+    out = replace(seen, quarantined=frozenset({"1"}))
+    assert orders.actions(replace(out, drained=drained)) == ()
     folder.drain("1", back=True)
-    folder.drain("there", back=True)
-    assert {action.kind for action in orders.actions(out)} == {"release", "release-host"}
-    assert orders.actions(observed) == ()
+    drained = folder.drain("there", back=True)
+    assert {action.kind for action in orders.actions(replace(out, drained=drained))} == {"release", "release-host"}
+    assert orders.actions(replace(seen, drained=drained)) == ()
 
 
 def test_an_order_goes_before_every_policy(tmp_path, started):

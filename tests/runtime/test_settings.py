@@ -359,6 +359,13 @@ def test_every_policy_can_be_made_with_its_own_settings(name):
     assert settings.to_control().start().policies.keys() == {policy.name}
 
 
+def test_policies_are_named_as_settings_or_as_decisions_name_them_and_others_are_refused_with_what_there_is():
+    made = Settings().to_control(["hot-keys", "paper_rule", Bypass()]).policies
+    assert [policy.name for policy in made] == ["hot-keys", "paper-rule", "bypass"]
+    with pytest.raises(ControlSettingError, match=r"no policy 'oracle'; there are bypass, paper_rule, .*static"):
+        Settings().to_control(["replicas", "oracle"])
+
+
 def test_control_has_the_policies_in_the_order_given_and_every_section_in_its_place():
     settings = load("control.policies=replicas,bypass", "replicas.busy=0.5", "control.mode=advise", "votes.trials=9")
     assert settings.to_control() == Control(

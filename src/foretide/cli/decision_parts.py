@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from foretide.control.codec import to_json
 from foretide.control.decision import Decision
 from foretide.control.explain import summary
 
@@ -21,7 +22,7 @@ _LONGEST_REASON = 3
 
 def as_values(decision: Decision) -> dict[str, Any]:
     """Everything that is kept of a decision, and what it comes to in a line."""
-    kept: dict[str, Any] = json.loads(decision.to_json())
+    kept: dict[str, Any] = json.loads(to_json(decision))
     return {**kept, "acted": decision.acted, "summary": summary(decision)}
 
 

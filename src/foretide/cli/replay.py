@@ -1,4 +1,4 @@
-"""`foretide replay APP --policy NAME`: what policies would have decided over the history in a store."""
+"""`foretide replay APP`: what policies, with the settings in force, would have decided over the history in a store."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from foretide.cli.decision_parts import add_decision, as_values, moment, table_o
 from foretide.cli.forecast_parts import check_plot, progress_bar
 from foretide.cli.pipelines import JsonOption
 from foretide.cli.replay_picture import Point, draw_replay
+from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
 from foretide.cli.stores import AppArgument, StoreOption, opened_store
-from foretide.control.policies.catalogue import POLICIES, make_policies
 from foretide.control.policies.paper_rule import PaperRule
 from foretide.control.replay import Advice, advice
 from foretide.control.replay import replay as run_again
-from foretide.control.step import Control
 from foretide.control.world import World
-from foretide.runtime.monitor_settings import MonitorSettings
 from foretide.store.recording import Recording
 
 _NOTE = "What was in force stays as it was, so advice that nobody followed comes again."
@@ -32,9 +30,9 @@ _BLIND = f"Forecasts are not recorded, and {PaperRule().name} does nothing witho
 
 def replay(
     app: AppArgument = None,
-    policy: Annotated[
-        list[str] | None, typer.Option(help=f"In order of rank, one option each: {', '.join(POLICIES)}.")
-    ] = None,
+    policy: PolicyOption = None,
+    config: ConfigOption = None,
+    sets: SetOption = None,
     target_latency: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds that tuples may take, instead of what was to be held.")
     ] = None,
@@ -46,24 +44,32 @@ def replay(
 ) -> None:
     """Say what policies would have decided over the recorded history of a pipeline. Nothing is touched."""
     check_plot(plot)
-    if not policy:
-        raise typer.BadParameter(f"say at least one of {', '.join(POLICIES)}", param_hint="--policy")
-    control = Control(make_policies(policy))
+    _check_no_target(sets or [])
+    settings = chosen_settings(config, sets, policy)
+    control = settings.to_control()
+    policies = [each.name for each in control.policies]
     problems: list[str] = []
     with opened_store(app, store) as (found, name):
         begin = None if since is None else time.time() - since
         recording = Recording.of(found, name, since=begin, on_problem=problems.append)
         points: list[Point] = []
         with progress_bar(f"replaying {name}") as progress:
-            worlds = recording.worlds(latency=target_latency, smoothing=MonitorSettings().smoothing)
+            worlds = recording.worlds(latency=target_latency, smoothing=settings.monitoring.smoothing)
             said = advice(run_again(control, _noted(worlds, points, len(recording.ends), progress)))
     if plot is not None:
         draw_replay(points, said, plot)
     if as_json:
-        typer.echo(json.dumps({**_values(name, policy, points, said), "problems": problems}))
+        typer.echo(json.dumps({**_values(name, policies, points, said), "problems": problems}))
         return
-    _show(name, policy, points, said)
+    _show(name, policies, points, said)
     tell_problems(problems)
+
+
+def _check_no_target(sets: list[str]) -> None:
+    """A target among the settings would go unheard, so it is refused."""
+    if any(each.startswith("target.") for each in sets):
+        hint = "a replay has the recorded target; --target-latency asks for another"
+        raise typer.BadParameter(hint, param_hint="--set")
 
 
 def _noted(

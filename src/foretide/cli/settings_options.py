@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from foretide.runtime.settings.load import load_settings
+from foretide.runtime.settings.loop import PolicyName
 from foretide.runtime.settings.model import Settings
 
 ConfigOption = Annotated[
@@ -21,13 +22,23 @@ SetOption = Annotated[
 ]
 PolicyOption = Annotated[
     list[str] | None,
-    typer.Option("--policy", metavar="NAME", help="A policy; may be repeated, the first one ranks highest."),
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help=f"A policy, of {', '.join(get_args(PolicyName))}; may be repeated, the first one ranks highest.",
+    ),
 ]
 
 
 def chosen_settings(
     config: Path | None = None, sets: Sequence[str] | None = None, policies: Sequence[str] | None = None
 ) -> Settings:
-    """The settings in force; `--policy a --policy b` is `--set control.policies=a,b`."""
-    ranked = [f"control.policies={','.join(policies)}"] if policies else []
+    """The settings in force; `--policy a --policy b` is `--set control.policies=a,b`.
+
+    Policies may also be named as decisions name them, with a hyphen.
+
+    >>> chosen_settings(policies=["hot-keys", "paper_rule"]).control.policies
+    ('hot_keys', 'paper_rule')
+    """
+    ranked = [f"control.policies={','.join(policies).replace('-', '_')}"] if policies else []
     return load_settings(config, [*(sets or ()), *ranked])

@@ -1,7 +1,8 @@
-"""Frozen dataclasses to plain JSON values and back, by their type hints. Actions carry their kind."""
+"""What the journal keeps, frozen dataclasses, as JSON and back by their type hints. Actions carry their kind."""
 
 from __future__ import annotations
 
+import json
 import math
 import types
 from collections.abc import Mapping
@@ -10,31 +11,51 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from foretide.control.actions import ACTIONS
+from foretide.errors import ActionError, ControlSettingError, DecisionFormatError
 
+FORMAT = 1
 T = TypeVar("T")
 _KINDS: dict[str, type] = {action.kind: action for action in ACTIONS}
+_DAMAGED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+_SENSELESS = (ActionError, ControlSettingError)
 
 
-def encode(value: Any) -> Any:
+def to_json(value: Any) -> str:
+    """As text that `from_json` reads back."""
+    return json.dumps({"format": FORMAT, **_encode(value)}, separators=(",", ":"), allow_nan=False)
+
+
+def from_json(kind: type[T], text: str) -> T:
+    """The value of that type that was written.
+
+    Raises:
+        DecisionFormatError: The text is damaged, or was written by a later release.
+    """
+    try:
+        data = json.loads(text)
+        written = data.pop("format")
+        if written == FORMAT:
+            made: T = _decode(kind, data)
+            return made
+    except _DAMAGED as error:
+        raise DecisionFormatError(f"what was kept cannot be read ({error})") from error
+    except _SENSELESS as error:
+        raise DecisionFormatError(f"what was kept makes no sense ({error})") from error
+    raise DecisionFormatError(f"it was kept in format {written}; this release reads {FORMAT}, so use a later one")
+
+
+def _encode(value: Any) -> Any:
     """As dictionaries, lists, texts and numbers; numbers without end as text, which JSON does not know."""
     if is_dataclass(value) and not isinstance(value, type):
         kind = {"kind": type(value).kind} if isinstance(value, ACTIONS) else {}
-        return {**kind, **{each.name: encode(getattr(value, each.name)) for each in fields(value)}}
+        return {**kind, **{each.name: _encode(getattr(value, each.name)) for each in fields(value)}}
     if isinstance(value, Mapping):
-        return {str(key): encode(each) for key, each in value.items()}
+        return {str(key): _encode(each) for key, each in value.items()}
     if isinstance(value, tuple | list):
-        return [encode(each) for each in value]
+        return [_encode(each) for each in value]
     if isinstance(value, frozenset):
-        return sorted(encode(each) for each in value)
+        return sorted(_encode(each) for each in value)
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def decode(kind: type[T], data: Any) -> T:
-    """The value of that type that was encoded."""
-    made = _decode(kind, data)
-    if not isinstance(made, kind):
-        raise TypeError(f"expected {kind.__name__}, found {type(made).__name__}")
-    return made
 
 
 @cache
@@ -49,7 +70,8 @@ def _decode(hint: Any, data: Any) -> Any:
     if origin in {tuple, frozenset}:
         return origin(_decode(get_args(hint)[0], each) for each in data)
     if origin is Mapping:
-        return {key: _decode(get_args(hint)[1], each) for key, each in data.items()}
+        key_kind, kind = get_args(hint)
+        return {key_kind(key): _decode(kind, each) for key, each in data.items()}  # keys of JSON are texts
     if isinstance(hint, type) and is_dataclass(hint):
         known = {each.name for each in fields(hint)}
         return hint(**{key: _decode(_hints(hint)[key], each) for key, each in data.items() if key in known})

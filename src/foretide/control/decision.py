@@ -1,16 +1,12 @@
-"""A decision: what was seen and foreseen, what was wanted, what was chosen, and why. Kept as JSON."""
+"""A decision: what was seen and foreseen, what was wanted, what was chosen, and why."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from foretide.control.actions import Action
-from foretide.control.codec import decode, encode
-from foretide.errors import ActionError, DecisionFormatError
 
-FORMAT = 1
 ControlMode = Literal["act", "advise"]
 Verdict = Literal["better", "worse", "no clear change", "unclear", "never observed"]
 
@@ -146,23 +142,3 @@ class Decision:
     def with_effect(self, effect: Effect) -> Decision:
         """The decision, knowing how it turned out."""
         return replace(self, effect=effect)
-
-    def to_json(self) -> str:
-        """As text that `from_json` reads back."""
-        return json.dumps({"format": FORMAT, **encode(self)}, separators=(",", ":"), allow_nan=False)
-
-    @staticmethod
-    def from_json(text: str) -> Decision:
-        """Read a decision back.
-
-        Raises:
-            DecisionFormatError: It is damaged, or was written by a later release.
-        """
-        try:
-            data = json.loads(text)
-            written = data.pop("format")
-            if written != FORMAT:
-                raise DecisionFormatError(f"a decision of format {written}; this release reads {FORMAT}")
-            return decode(Decision, data)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ActionError) as error:
-            raise DecisionFormatError(f"a decision that cannot be read ({error})") from error

@@ -23,21 +23,29 @@ from foretide.errors import ActionError
 
 if TYPE_CHECKING:
     from foretide.folder.control_folder import ControlFolder
+    from foretide.routing.table import RouteTable
     from foretide.runtime.joins import Joins
     from foretide.spark.levers import Levers
 
 log = logging.getLogger("foretide")
 
 OnRestart = Callable[[Restart], None]
+OnPublished = Callable[["RouteTable"], None]
 
 
 class Actor:
-    """Turns actions into published routes, limits, and calls to Spark's driver."""
+    """Turns actions into published routes (each handed to `published`), limits, and calls to Spark's driver."""
 
     def __init__(
-        self, folder: ControlFolder, levers: Levers, restart: OnRestart | None = None, joins: Joins | None = None
+        self,
+        folder: ControlFolder,
+        levers: Levers,
+        restart: OnRestart | None = None,
+        joins: Joins | None = None,
+        published: OnPublished = lambda _: None,
     ) -> None:
         self._folder, self._levers, self._restart, self._joins = folder, levers, restart, joins
+        self._published = published
 
     def perform(self, actions: tuple[Action, ...]) -> list[str]:
         """Do all of them; what failed is told in sentences, and keeps none of the others from being done."""
@@ -53,9 +61,9 @@ class Actor:
     def _do(self, action: Action) -> None:
         match action:
             case SetSplit(edge, weights):
-                self._folder.change_routes(lambda table: table.split(edge, weights))
+                self._published(self._folder.change_routes(lambda table: table.split(edge, weights)))
             case SetReplicas(edge, replicas):
-                self._folder.change_routes(lambda table: table.activate(edge, replicas))
+                self._published(self._folder.change_routes(lambda table: table.activate(edge, replicas)))
             case SetAdmission(spout, rows):
                 self._folder.limit_admission(spout, rows)
             case Restart():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from foretide.errors import ControlError, StoreError
 from foretide.folder.publication import absolute, local_path
 from foretide.runtime.actor import Actor
-from foretide.runtime.control_setup import inferred_setup, setup_of
+from foretide.runtime.control_setup import inferred_setup, kept_while, setup_of
 from foretide.runtime.controller import Controller, Senses
 from foretide.runtime.followed import FollowedQuery
 from foretide.runtime.joins import Joins
@@ -105,11 +105,13 @@ def _senses(follower: Follower, levers: Levers, settings: Settings) -> Senses:
     seer = Seer(forecasts, folder=_models(follower.folder.location)).start()
     monitor.on_samples(seer.see)
     joins = _joins(follower, settings)
+    observer = Observer(follower.folder, levers, lambda: follower.started, joins)
     return Senses(
         setup=_setup(follower, levers),
+        routes=lambda: follower.routes,
         snapshot=monitor.snapshot,
-        observer=Observer(follower.folder, levers, lambda: follower.started, joins),
-        actor=Actor(follower.folder, levers, _restarting(follower), joins),
+        observer=observer,
+        actor=Actor(follower.folder, levers, _restarting(follower), joins, observer.note_routes),
         folder=follower.folder,
         journal=Journal(monitor.writer, _last_decision(monitor) + 1),
         record=(lambda _: None) if monitor.writer is None else monitor.writer.put_setup,
@@ -154,21 +156,28 @@ def _models(location: str) -> Path | None:
 
 
 def _setup(follower: Follower, levers: Levers) -> Callable[[], Setup | None]:
+    """A topology's setup is made once after every start, a plain query's as its batches show it."""
     if isinstance(follower, Pipeline):
-        return lambda: _of_pipeline(follower, levers)
-    return lambda: _of_query(follower, levers)
+        return kept_while(
+            lambda: (follower.started, _shown_partitions(follower)), lambda: _of_pipeline(follower, levers)
+        )
+    return kept_while(lambda: follower.last_batch, lambda: _of_query(follower, levers))
+
+
+def _shown_partitions(pipeline: Pipeline) -> int | None:
+    """The partitions of Spark's state, as the last batch showed them; before the first one, only a setting tells."""
+    state = pipeline.reports[-1].state if pipeline.reports else None
+    return None if state is None else state.partitions or None
 
 
 def _of_pipeline(pipeline: Pipeline, levers: Levers) -> Setup:
-    partitions = int(pipeline.spark.conf.get(_STATE_PARTITIONS))
-    state = pipeline.reports[-1].state if pipeline.reports else None
     return setup_of(
         pipeline.topology,
         pipeline.compiled.shape,
-        pipeline.folder.routes(),
+        pipeline.routes,
         levers,
         pipeline.settings.trigger,
-        partitions if state is None else state.partitions or partitions,
+        _shown_partitions(pipeline) or int(pipeline.spark.conf.get(_STATE_PARTITIONS)),
     )
 
 
@@ -176,10 +185,8 @@ def _of_query(follower: Follower, levers: Levers) -> Setup | None:
     reports = [report for report in list(follower.reports)[-5:] if report.tasks]
     if not reports:
         return None  # nothing is known before the first batch
-    return inferred_setup(follower.topology.name, follower.folder.routes(), reports, levers, None)
+    return inferred_setup(follower.topology.name, follower.routes, reports, levers, None)
 
 
 def _restarting(follower: Follower) -> Callable[[Restart], None] | None:
-    if not isinstance(follower, Pipeline):
-        return None
-    return lambda action: follower.restart(action.reason, action.state_partitions, action.pools)
+    return follower.restart if isinstance(follower, Pipeline) else None

@@ -7,6 +7,7 @@ times tell them apart. (Starting from the last interval's utilization, as printe
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from foretide.errors import RouteError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from foretide.folder.control_folder import ControlFolder
     from foretide.metrics.batch import BatchReport, EdgeFlow
+    from foretide.routing.table import RouteTable
     from foretide.topology.graph import Topology
 
 _WORTH_IT = 0.05
@@ -62,21 +64,23 @@ class LoadAwareBalance:
 
     def _split(self, edge: str, interval: float, folder: ControlFolder) -> None:
         rows, busy = self._rows.pop(edge), self._busy.pop(edge)
-        try:
-            route = folder.routes().route(edge)
-        except RouteError:  # an unreadable table is mended elsewhere; the query runs on
-            return
-        active = [task for task, count in enumerate(route.counts) if count]
         if not any(rows):
             return
-        per_slot = sum(rows) / len(route.ring)
-        cost = [per_slot * _per_row(rows, busy, task) / 1000 / interval for task in active]
-        wanted = [0] * route.pool
-        for task, slots in zip(active, assign([0.0] * len(active), cost, len(route.ring)), strict=True):
-            wanted[task] = slots
-        moved = sum(abs(new - old) for new, old in zip(wanted, route.counts, strict=True)) / 2
-        if moved > _WORTH_IT * len(route.ring):
-            folder.change_routes(lambda table: table.split(edge, wanted))
+        with suppress(RouteError):  # an unreadable table is mended elsewhere; the query runs on
+            folder.change_routes(lambda table: _balanced(table, edge, rows, busy, interval))
+
+
+def _balanced(table: RouteTable, edge: str, rows: Sequence[int], busy: Sequence[int], interval: float) -> RouteTable:
+    """The table with the edge split anew; as it is where that would move hardly anything."""
+    route = table.route(edge)
+    active = [task for task, count in enumerate(route.counts) if count]
+    per_slot = sum(rows) / len(route.ring)
+    cost = [per_slot * _per_row(rows, busy, task) / 1000 / interval for task in active]
+    wanted = [0] * route.pool
+    for task, slots in zip(active, assign([0.0] * len(active), cost, len(route.ring)), strict=True):
+        wanted[task] = slots
+    moved = sum(abs(new - old) for new, old in zip(wanted, route.counts, strict=True)) / 2
+    return table.split(edge, wanted) if moved > _WORTH_IT * len(route.ring) else table
 
 
 def _per_row(rows: Sequence[int], busy: Sequence[int], task: int) -> float:

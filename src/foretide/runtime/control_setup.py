@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
 
 from foretide.control.setup import OperatorSetup, Setup
 from foretide.durations import parse_duration
@@ -15,6 +16,24 @@ if TYPE_CHECKING:
     from foretide.routing.table import RouteTable
     from foretide.spark.levers import Levers
     from foretide.topology.shape import Shape
+
+
+T = TypeVar("T")
+
+
+def kept_while(same: Callable[[], Hashable], make: Callable[[], T]) -> Callable[[], T]:
+    """What `make` makes, made again only once `same` says something else.
+
+    >>> start, makes = [1], iter("ab")
+    >>> setup = kept_while(lambda: start[0], lambda: next(makes))
+    >>> setup() + setup()
+    'aa'
+    >>> start[0] = 2
+    >>> setup() + setup()
+    'bb'
+    """
+    kept = lru_cache(maxsize=1)(lambda _: make())
+    return lambda: kept(same())
 
 
 def setup_of(

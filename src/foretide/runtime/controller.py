@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from foretide.metrics.audit import Alarm
     from foretide.metrics.batch import BatchReport
     from foretide.metrics.snapshot import Snapshot
+    from foretide.routing.table import RouteTable
     from foretide.runtime.actor import Actor
     from foretide.runtime.joins import Joins
     from foretide.runtime.journal import Journal
@@ -47,9 +48,10 @@ OnDecision = Callable[["Decision"], None]
 
 @dataclass(frozen=True)
 class Senses:
-    """What the loop reads with, and acts with."""
+    """What the loop reads with, and acts with. `routes` are those that were published when the last batch ended."""
 
     setup: Callable[[], Setup | None]
+    routes: Callable[[], RouteTable]
     snapshot: Callable[[], Snapshot]
     observer: Observer
     actor: Actor
@@ -69,7 +71,7 @@ class Controller:
     ) -> None:
         self.control, self._initial, self._senses = control, target, senses
         self._period, self._hung_after = period, hung_after
-        self._reports: queue.SimpleQueue[BatchReport] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[tuple[BatchReport, RouteTable]] = queue.SimpleQueue()
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._orders = Orders(senses.folder, time.time())
         self._listeners: list[OnDecision] = []
@@ -113,7 +115,7 @@ class Controller:
 
     def see(self, report: BatchReport, _: list[Alarm]) -> None:
         """Take a batch in: called after every one. Also looks whether the loop itself still lives."""
-        self._reports.put(report)
+        self._reports.put((report, self._senses.routes()))
         self._wake.set()
         self._look_after_itself()
 
@@ -209,7 +211,7 @@ class Controller:
         if self.control.mode == "act" and decision.actions:
             problems = self._senses.actor.perform(decision.actions)
             decision = replace(decision, problems=(*decision.problems, *problems))
-            self._senses.observer.note_published(time.time())
+            self._senses.observer.note_limits(time.time())
         self.last = decision
         self._senses.journal.note(decision)
         if not decision.idle:
@@ -217,7 +219,7 @@ class Controller:
 
     def _take_in(self) -> None:
         while not self._reports.empty():
-            self._senses.observer.see(self._reports.get())
+            self._senses.observer.see(*self._reports.get())
 
     def _world(self) -> World | None:
         setup = self._senses.setup()

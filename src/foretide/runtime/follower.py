@@ -186,6 +186,11 @@ class Follower:
             self.stop()
 
     @property
+    def routes(self) -> RouteTable:
+        """The routes that were published when the last batch ended, mended if need be. Read once a batch."""
+        return self._good_routes
+
+    @property
     def last_batch(self) -> int:
         """The last batch that was reported; -1 before the first."""
         return self.reports[-1].batch if self.reports else -1

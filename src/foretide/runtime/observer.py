@@ -10,14 +10,13 @@ from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING
 
 from foretide.control.observed import Observed
-from foretide.errors import RouteError
-from foretide.routing.table import RouteTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from foretide.folder.control_folder import ControlFolder
     from foretide.metrics.batch import BatchReport
+    from foretide.routing.table import RouteTable
     from foretide.runtime.joins import Joins
     from foretide.spark.levers import Levers
 
@@ -42,22 +41,22 @@ class Observer:
         self._batches: Counter[str] = Counter()
         self._busy: frozenset[str] = frozenset()
 
-    def note_published(self, at: float) -> None:
-        """Remember what is published now, so that a later batch can be held against it."""
-        try:
-            table = self._folder.routes()
-        except RouteError:
-            return  # the follower mends it
+    def note_routes(self, table: RouteTable) -> None:
+        """Remember routes that were published, so that a later batch can be held against them."""
         self._tables[table.version] = table
         while len(self._tables) > _TABLES:
             self._tables.popitem(last=False)
+
+    def note_limits(self, at: float) -> None:
+        """Remember the admission limits that are published now."""
         limits = self._folder.admission()
         if not self._limits or self._limits[-1][1] != limits:
             self._limits = [*self._limits[-_TABLES:], (at, limits)]
 
-    def see(self, report: BatchReport) -> None:
-        """Take a batch in: what it read was in force."""
-        self.note_published(report.finished)
+    def see(self, report: BatchReport, routes: RouteTable) -> None:
+        """Take a batch in, with the routes that were published when it ended: what it read was in force."""
+        self.note_routes(routes)
+        self.note_limits(report.finished)
         version = report.route_version
         if version is not None and version in self._tables:
             self._version, self._in_force = version, self._tables[version]

@@ -37,7 +37,7 @@ class Orders:
 
     def actions(self, observed: Observed) -> tuple[Action, ...]:
         """What a person has asked for and is not in force."""
-        drained = self._folder.drained()
+        drained = observed.drained
         wanted: list[Action] = [_out(place, observed) for place in sorted(drained)]
         wanted += [_in(place, observed) for place in sorted(self._were_out - drained)]
         self._were_out = drained | {place for place in self._were_out if not _in(place, observed).in_force(observed)}

@@ -32,6 +32,7 @@ from foretide.topology.sink import Guarantee
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from foretide.control.actions import Restart
     from foretide.metrics.batch import BatchReport
     from foretide.topology.graph import Topology
     from foretide.topology.sink import Sink
@@ -90,15 +91,6 @@ class RunSettings:
             raise SettingsError("run settings", f"out of bounds: {', '.join(bad)}")
 
 
-@dataclass(frozen=True)
-class Changes:
-    """What a supervised restart changes: partitions of Spark's state, tasks behind edges; None and {} leave them."""
-
-    reason: str
-    state_partitions: int | None = None
-    pools: Mapping[str, int] = field(default_factory=dict)
-
-
 class Pipeline(Follower):
     """A topology that runs. Made by `submit`."""
 
@@ -108,7 +100,7 @@ class Pipeline(Follower):
         self.spark, self.sink, self.checkpoint, self.settings = spark, sink, checkpoint, settings
         self.restarts = 0
         self.started = 0.0
-        self._changes: queue.SimpleQueue[Changes] = queue.SimpleQueue()
+        self._restarts_wanted: queue.SimpleQueue[Restart] = queue.SimpleQueue()
         self._deaths = 0
         self._died_after = -1
         self.compiled = self._compile(topology, folder)
@@ -155,9 +147,9 @@ class Pipeline(Follower):
         """Rows a batch that a replay spout may hand out, from the next batch on; None lifts the limit."""
         self.folder.limit_admission(spout, rows)
 
-    def restart(self, reason: str, state_partitions: int | None = None, pools: Mapping[str, int] | None = None) -> None:
+    def restart(self, wanted: Restart) -> None:
         """Stop between two batches and start again from the checkpoint, with other partitions or pools. Soon."""
-        self._changes.put(Changes(reason, state_partitions, dict(pools or {})))
+        self._restarts_wanted.put(wanted)
 
     def output(self, stream: str) -> Any:
         """An output stream as a DataFrame, as far as it was committed."""
@@ -187,8 +179,8 @@ class Pipeline(Follower):
             self._replay_batch()
         elif not self.query.isActive and self.query.exception() is not None:
             self._revive()
-        elif not self._changes.empty():
-            self._apply(self._changes.get())
+        elif not self._restarts_wanted.empty():
+            self._apply(self._restarts_wanted.get())
 
     def _replay_batch(self) -> None:
         log.error(
@@ -217,17 +209,17 @@ class Pipeline(Follower):
         if not self._stopping.wait(wait):
             self._reopen()
 
-    def _apply(self, changes: Changes) -> None:
+    def _apply(self, restart: Restart) -> None:
         """A supervised restart. What cannot be changed is said, and the query goes on as it was."""
-        log.warning("%s: restarts: %s", self.topology.name, changes.reason)
+        log.warning("%s: restarts: %s", self.topology.name, restart.reason)
         self._await_pause(_PAUSE)
         self.query.stop()
         try:
-            if changes.pools:
-                self._resize(changes.pools)
-            if changes.state_partitions is not None:
+            if restart.pools:
+                self._resize(restart.pools)
+            if restart.state_partitions is not None:
                 self._settle()
-                repartition_state(self.spark, self.checkpoint, self.sink, changes.state_partitions)
+                repartition_state(self.spark, self.checkpoint, self.sink, restart.state_partitions)
         except Exception as error:  # noqa: BLE001 - whatever Spark says, the query has to run again
             message = f"a restart could not change everything ({error}); the query goes on as it was"
             self._raise_alarm(Alarm("restart-incomplete", self.last_batch, None, message))

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, func, select
 
+from foretide.control.codec import from_json, to_json
 from foretide.control.decision import Decision, Effect
 from foretide.control.news import entries
 from foretide.control.recorded import Recorded
@@ -62,13 +63,11 @@ def setups_of(pipeline: str) -> Select[Any]:
     return select(SETUPS.c.at, SETUPS.c.json).where(SETUPS.c.pipeline == pipeline).order_by(SETUPS.c.at)
 
 
-def read_back(
-    rows: Iterable[tuple[float, str]], read: Callable[[str], T], what: str, on_problem: OnProblem
-) -> Iterator[T]:
+def read_back(rows: Iterable[tuple[float, str]], kind: type[T], what: str, on_problem: OnProblem) -> Iterator[T]:
     """What can be read of rows; what cannot is told and left out."""
     for number, text in rows:
         try:
-            yield read(text)
+            yield from_json(kind, text)
         except DecisionFormatError as error:
             on_problem(f"{what} {number:.15g} of the store was left out: {error}")
 
@@ -100,7 +99,7 @@ def set_effect(connection: Connection, pipeline: str, effect: Effect) -> bool:
 
 def write_setups(connection: Connection, pipeline: str, recorded: Sequence[Recorded]) -> None:
     """Write setups; one of the same time takes the place of the old one."""
-    rows = [{"pipeline": pipeline, "at": float(each.at), "json": each.to_json()} for each in recorded]
+    rows = [{"pipeline": pipeline, "at": float(each.at), "json": to_json(each)} for each in recorded]
     connection.execute(upsert(SETUPS, connection.dialect), rows)
     keep_newest(connection, SETUPS, pipeline, SETUPS.c.at, MOST_SETUPS)
 
@@ -109,13 +108,13 @@ def _kept(connection: Connection, pipeline: str, ids: set[int]) -> dict[int, Dec
     """Decisions that are there, held until the transaction ends; damaged ones count as not there."""
     query = DecisionsWanted(pipeline, ids=ids).newest_first().with_for_update()
     rows = [(number, text) for number, text in connection.execute(query)]
-    found = read_back(rows, Decision.from_json, "decision", lambda _: None)
+    found = read_back(rows, Decision, "decision", lambda _: None)
     return {decision.id: decision for decision in found}
 
 
 def _write(connection: Connection, pipeline: str, decisions: dict[int, Decision]) -> None:
     rows = [
-        {"pipeline": pipeline, "id": number, "at": float(each.at), "acted": each.acted, "json": each.to_json()}
+        {"pipeline": pipeline, "id": number, "at": float(each.at), "acted": each.acted, "json": to_json(each)}
         for number, each in sorted(decisions.items())
     ]
     if rows:

@@ -225,7 +225,7 @@ class MetricStore:
         """
         wanted = journal.DecisionsWanted(pipeline, last, since, ids, acted)
         rows = reversed(self._rows(wanted.newest_first()))
-        return list(journal.read_back(rows, Decision.from_json, "decision", on_problem))
+        return list(journal.read_back(rows, Decision, "decision", on_problem))
 
     def last_decision_id(self, pipeline: str) -> int:
         """The highest number of a decision; 0 when there is none."""
@@ -250,7 +250,7 @@ class MetricStore:
     def setups(self, pipeline: str, *, on_problem: journal.OnProblem = log.warning) -> list[Recorded]:
         """How a pipeline was set up, in the order of time. A record that is damaged is told and left out."""
         rows = self._rows(journal.setups_of(pipeline))
-        return list(journal.read_back(rows, Recorded.from_json, "setup", on_problem))
+        return list(journal.read_back(rows, Recorded, "setup", on_problem))
 
     def setup(self, pipeline: str) -> Recorded | None:
         """How a pipeline is set up; None when that was never kept."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from foretide.control.codec import to_json
 from foretide.control.decision import Decision
 from foretide.control.recorded import Recorded
 from foretide.metrics.metric import Sample
@@ -68,7 +69,7 @@ def _text_flaw(record: Decision | Recorded) -> str | None:
     if isinstance(record, Decision) and not 0 < record.id <= LARGEST_NUMBER:
         return f"its number is {record.id}; they count up from 1"
     try:
-        record.to_json()
+        to_json(record)
     except (TypeError, ValueError) as error:
         return f"it cannot be written as JSON ({error})"
     return None
