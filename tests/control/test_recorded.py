@@ -12,9 +12,11 @@ from foretide.control.actions import Quarantine, SetReplicas, SetSplit
 from foretide.control.codec import from_json, to_json
 from foretide.control.course import courses
 from foretide.control.decision import Contest, Decision, Effect, Intervention, Wish
+from foretide.control.join_view import JoinView
 from foretide.control.news import entries
 from foretide.control.observed import Observed
 from foretide.control.policies.bypass import Bypass
+from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
 from foretide.control.policies.replicas import Replicas
 from foretide.control.recorded import Recorded
 from foretide.control.recorded_worlds import worlds
@@ -27,6 +29,7 @@ from foretide.control.world import World
 from foretide.errors import DecisionFormatError
 from foretide.metrics.metric import Sample
 from foretide.metrics.smoothing import Fading
+from foretide.planning.join_model import Grid, JoinPlan, KeyLoad, TailLoad
 from foretide.queueing.network import Flow, Network, Operator
 
 names = st.text(min_size=1, max_size=5)
@@ -62,7 +65,33 @@ seen = st.builds(
     st.dictionaries(names, st.dictionaries(st.integers(-(2**31), 2**31 - 1), grids, max_size=2), max_size=2),
 )
 targets = st.builds(Target, st.none() | st.floats(1, 9), st.floats(0, 0.9), st.just("p95"), st.none() | st.just(4))
-records = st.builds(Recorded, st.floats(0, 1e10), setups, targets, seen, st.lists(names, max_size=2).map(tuple))
+hashes = st.integers(-(2**31), 2**31 - 1)
+loads = st.lists(st.builds(KeyLoad, hashes, st.floats(0, 1e9), st.floats(0, 1e9)), max_size=2).map(tuple)
+plans = st.builds(JoinPlan, st.dictionaries(hashes, st.sampled_from([Grid(((0, 1),)), Grid(((2,), (3,)))]), max_size=2))
+views = st.builds(
+    JoinView,
+    names,
+    st.integers(1, 9),
+    keys=loads,
+    tail=st.lists(st.builds(TailLoad, st.floats(0, 9), st.floats(0, 9)), max_size=2).map(tuple),
+    foreseen=loads,
+    imbalance=st.none() | st.floats(0, 9),
+    rows=st.none() | st.just((1, 2)),
+    plan=plans,
+    pending=st.none() | plans,
+    problem=st.none() | names,
+    by=names,
+    names=st.dictionaries(hashes, names, max_size=2),
+)
+records = st.builds(
+    Recorded,
+    st.floats(0, 1e10),
+    setups,
+    targets,
+    seen,
+    st.lists(names, max_size=2).map(tuple),
+    st.dictionaries(names, views, max_size=2),
+)
 
 SETUP = Setup(
     "q",
@@ -182,6 +211,19 @@ def test_a_replay_of_recorded_samples_decides_what_the_loop_decides_on_the_live_
     assert len(again) == len(live) > 50
     assert [each.actions for each in again] == [each.actions for each in live]
     assert {type(action) for each in again for action in each.actions} == {Quarantine, SetReplicas}
+
+
+def test_a_replay_plans_joins_by_what_was_recorded_of_them_window_by_window():
+    hot = JoinView("clicks", 4, windows=1, keys=(KeyLoad(13, 100.0, 100.0),), tail=(TailLoad(25.0, 25.0),) * 4)
+    later = replace(hot, windows=2, rows=(1, 2, 3, 4), names={13: "shoes", 14: "hats"})
+    assert later.of_its_window() == replace(hot, windows=2, names={13: "shoes"}), "without what each batch changes"
+    recorded = [Recorded(0.0, SETUP), Recorded(10.0, SETUP, joins={"clicks": later.of_its_window()})]
+    samples = [Sample("batch", "q", at, at) for at in (5.0, 15.0, 25.0)]
+    control = Control((HotKeys(HotKeySettings(choice="last-window")),), mode="advise")
+    first, second, third = replay(control, worlds(recorded, samples))
+    assert first.wishes == third.wishes == ()
+    assert [wish.action.grids for wish in second.wishes] == [{13: ((0, 1), (2, 3))}]
+    assert "shoes into 2 x 2" in second.wishes[0].reason
 
 
 # ---- advice, news, courses

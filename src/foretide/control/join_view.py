@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from foretide.planning.join_model import How, JoinPlan, KeyLoad, TailLoad
 
@@ -48,3 +48,9 @@ class JoinView:
     problem: str | None = None
     by: str = ""
     names: Mapping[int, str] = field(default_factory=dict)
+
+    def of_its_window(self) -> JoinView:
+        """Without what changes from one batch to the next."""
+        known = {*self.plan.grids, *(load.key for load in (*self.keys, *self.foreseen))}
+        names = {key: name for key, name in self.names.items() if key in known}
+        return replace(self, rows=None, names=names)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from foretide.control.join_view import JoinView
 from foretide.control.observed import Observed
 from foretide.control.setup import Setup, Target
 
@@ -18,6 +20,7 @@ class Recorded:
         target: What is to be held.
         observed: What is in force. Its routes count for batches that read its route version.
         policies: The names of those that control it, in order of rank.
+        joins: What was known of its joins, window by window.
     """
 
     at: float
@@ -25,3 +28,4 @@ class Recorded:
     target: Target = field(default_factory=Target)
     observed: Observed = field(default_factory=Observed)
     policies: tuple[str, ...] = ()
+    joins: Mapping[str, JoinView] = field(default_factory=dict)

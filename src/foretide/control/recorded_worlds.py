@@ -89,7 +89,8 @@ class _Recording:
             self._setup = self._later.pop()
         setup = self._setup.setup
         snapshot = Snapshot(at, setup.query, freeze(self._figures))
-        return World(setup, snapshot, self._observed(snapshot), target=target or self._setup.target)
+        observed, goal = self._observed(snapshot), target or self._setup.target
+        return World(setup, snapshot, observed, target=goal, joins=self._setup.joins)
 
     def _observed(self, snapshot: Snapshot) -> Observed:
         known = self._setup.observed

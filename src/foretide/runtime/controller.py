@@ -91,7 +91,8 @@ class Controller:
     def _record(self, world: World) -> None:
         """Keep what a replay needs, whenever something of it has changed."""
         names = tuple(policy.name for policy in self.control.policies)
-        now = Recorded(world.at, world.setup, world.target, world.observed, names)
+        joins = {name: view.of_its_window() for name, view in world.joins.items()}
+        now = Recorded(world.at, world.setup, world.target, world.observed, names, joins)
         if self._recorded is None or replace(self._recorded, at=now.at) != now:
             self._recorded = now
             self._senses.record(now)
