@@ -54,7 +54,8 @@ def join(
 def _run(spark: Any, city: City, place: Path, console: Console) -> dict[str, Any]:
     folder = ControlFolder(str(place / "checkpoint" / "foretide"))
     joined = build(spark, city, folder)
-    writer = joined.writeStream.queryName("taxi-join").format("parquet").option("path", str(place / "out"))
+    out = place / "out"
+    writer = joined.writeStream.queryName("taxi-join").format("parquet").option("path", str(out))
     writer = writer.option("checkpointLocation", str(place / "checkpoint"))
     query = writer.trigger(processingTime="1 second").start()
     settings = Settings(hot_keys=HotKeySettings(window=5.0))
@@ -70,7 +71,8 @@ def _run(spark: Any, city: City, place: Path, console: Console) -> dict[str, Any
     balance = _watch(query, controller, city.seconds, console)
     query.stop()
     controller.stop()
-    return {"imbalance": balance, "decisions": decisions, "rows": spark.read.parquet(str(place / "out")).count()}
+    rows = spark.read.schema(joined.schema).parquet(str(out)).count() if out.exists() else 0
+    return {"imbalance": balance, "decisions": decisions, "rows": rows}
 
 
 def _watch(query: Any, controller: Any, seconds: float, console: Console) -> list[tuple[float, float]]:
