@@ -57,13 +57,14 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
     for name, value in before.items():
         spark.conf.unset(name) if value is None else spark.conf.set(name, value)
     controller = ft.control(query, ["hot_keys"], settings=settings, folder=str(tmp_path / "control"))
-    number, planned_at = 0, None
+    number, planned_at, by_tasks = 0, None, []
     while number < 60 and (planned_at is None or number < planned_at + 7):
         put(tmp_path / "input", number, rows_of(number))
         query.processAllAvailable()
         number += 1
-        plan = controller.joins["join"].plan
-        planned_at = planned_at or (number if plan.grids else None)
+        view = controller.joins["join"]
+        planned_at = planned_at or (number if view.plan.grids else None)
+        by_tasks += [] if view.measured is None else [view.measured]
     query.stop()
     controller.stop()
     assert planned_at is not None, (controller.problems, controller.last)
@@ -76,6 +77,8 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
     last = [row for row in found if micros(row) >= BEGIN + number * STEP * SECOND - stretch]
     assert measured(first) > 1.5
     assert measured(last) < measured(first) / 3
+    assert by_tasks[0] > 1.5, "the rows that tasks took in tell the same"
+    assert by_tasks[-1] < by_tasks[0] / 3
     chosen = [decision for decision in controller.decisions if decision.chosen]
     assert chosen[0].winners == ("hot-keys",)
     assert "split: key0 into" in chosen[0].chosen[0].reason, "people are told the key, not its hash"

@@ -24,8 +24,9 @@ class JoinView:
         tail: Rows of all others in it, on each partition.
         foreseen: Rows of each frequent key in the window to come; empty where nothing is foreseen.
         foreseen_tail: Rows of all others in it.
-        imbalance: LI of the last window as it was measured by key statistics, under the plan in force.
+        imbalance: LI of the last window by the keys that were counted, under the plan in force.
         rows: Rows that each partition took in last, where tasks could be told apart.
+        measured: LI of these rows.
         plan: In force at the end of what is known.
         pending: To come, if a change is under way.
         problem: Why the plan cannot be changed at present, if it cannot.
@@ -48,9 +49,10 @@ class JoinView:
     problem: str | None = None
     by: str = ""
     names: Mapping[int, str] = field(default_factory=dict)
+    measured: float | None = None
 
     def of_its_window(self) -> JoinView:
         """Without what changes from one batch to the next."""
         known = {*self.plan.grids, *(load.key for load in (*self.keys, *self.foreseen))}
         names = {key: name for key, name in self.names.items() if key in known}
-        return replace(self, rows=None, names=names)
+        return replace(self, rows=None, measured=None, names=names)

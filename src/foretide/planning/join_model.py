@@ -151,6 +151,19 @@ class Filling:
         return math.fsum(self.left) + math.fsum(self.right)
 
 
+def measured_loads(rows: Sequence[float], expected: Filling) -> list[float]:
+    """Loads (eq 1) from the rows that each partition really took in: of both sides as many as the plan puts there.
+
+    >>> measured_loads([40.0, 10.0], Filling([3.0, 1.0], [1.0, 1.0]))
+    [300.0, 25.0]
+    """
+    loads = []
+    for taken, left, right in zip(rows, expected.left, expected.right, strict=True):
+        share = left / (left + right) if left + right > 0 else 0.5
+        loads.append(share * taken * (1 - share) * taken)
+    return loads
+
+
 def imbalance(loads: Sequence[float]) -> float:
     """LI of Aj-Stream eq 2: by how much the fullest partition exceeds the average, as a share of it; 0 for no load.
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from foretide.control.join_view import Grids, JoinView
 from foretide.errors import JoinPlanError, PlanFormatError
-from foretide.planning.join import predict
 from foretide.planning.join_model import Grid as Cells
-from foretide.planning.join_model import JoinPlan
+from foretide.planning.join_model import JoinPlan, fill, imbalance, measured_loads
 from foretide.planning.join_settings import WindowSettings
 from foretide.routing.join_cells import LEFT
 from foretide.routing.publication_protocol import BatchFacts, Maxima, Past, PlanState, PublicationProtocol
@@ -245,7 +244,8 @@ class JoinKeeper:
         with self._lock:
             count = self.facts.partitions
             plan, (keys, tail), (foreseen, rest) = self.plan(), self._windows.last(count), self._windows.foreseen(count)
-            now = predict(plan, keys, tail, lambda key: tail_partition(key, count)) if self._windows.count else None
+            known = bool(self._windows.count)
+            now = fill(plan, keys, tail, lambda key: tail_partition(key, count)) if known else None
             return JoinView(
                 self.name,
                 count,
@@ -255,13 +255,14 @@ class JoinKeeper:
                 tail,
                 foreseen,
                 rest,
-                None if now is None else now.imbalance,
+                None if now is None else imbalance(now.loads()),
                 self._rows,
                 plan,
                 self.coming(),
                 self.problem or (None if self._pace.advances else "too few batches were seen"),
                 self._windows.by,
                 self._windows.names,
+                None if now is None or not self._rows else imbalance(measured_loads(self._rows, now)),
             )
 
     def _as_plan(self, grids: Mapping[int, Grid]) -> JoinPlan:
