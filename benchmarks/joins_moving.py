@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from foretide.forecasting.keys import KeyEwma, KeyModel, LastWindow
+from foretide.forecasting.keys import Key, KeyEwma, KeyModel, LastWindow
 from foretide.forecasting.keys_forecaster import KeyNet
+from foretide.forecasting.keys_vote import KeyVote
 from foretide.planning.join import plan_join, predict
 from foretide.planning.join_model import JoinPlan, KeyLoad, tail_of
 from foretide.planning.join_settings import JoinSettings
@@ -15,6 +16,7 @@ from foretide.routing.steering import tail_partition
 from foretide.workloads.hot_keys import zipf_windows
 
 PARTITIONS, MOST, ROWS = 8, 64, 20_000
+BEST = "best of late (as live)"
 LEARNT = 120
 """Windows that the net has seen before it is asked."""
 
@@ -26,7 +28,8 @@ def moving_keys(*, quick: bool) -> list[dict[str, Any]]:
     )
     settings = JoinSettings(most_keys=MOST)
     models: dict[str, KeyModel] = {"last window": LastWindow(), "smoothed": KeyEwma(), "net (forecast)": KeyNet(seed=1)}
-    found: dict[str, list[float]] = {name: [] for name in ("no plan", *models, "reactive")}
+    vote = KeyVote()
+    found: dict[str, list[float]] = {name: [] for name in ("no plan", *models, BEST, "reactive")}
     kept = JoinPlan({})
     for number, window in enumerate(windows):
         if number >= LEARNT:
@@ -35,11 +38,17 @@ def moving_keys(*, quick: bool) -> list[dict[str, Any]]:
             for name, model in models.items():
                 expected = model.forecast(1)[0].shares()
                 found[name].append(laid(planned(expected, settings), actual))
+                if isinstance(model, KeyNet):
+                    vote.hear(model.name, expected)
+            best = vote.best
+            found[BEST].append(laid(planned({} if best is None else best.shares, settings), actual))
             found["reactive"].append(laid(kept, actual))
             if found["reactive"][-1] > settings.reactive_above:
                 kept = planned({key: rows / ROWS for key, rows in window.items()}, settings)
+        counts: dict[Key, float] = {key: float(rows) for key, rows in window.items()}
         for model in models.values():
-            model.learn([{key: float(rows) for key, rows in window.items()}])
+            model.learn([counts])
+        vote.learn(counts)
     return [
         {
             "choice": name,
