@@ -98,7 +98,7 @@ class Run:
             time.sleep(600)
 
     def _watch(self, batch):
-        """Note that tasks of the join run, and end the executor of one; go on while Spark runs its tasks again."""
+        """Note that the join is half done, and end an executor that is at it; go on while Spark runs tasks again."""
         if batch not in self.mode.slow:
             return
         stage = wait_for(lambda: joining(self.spark))
@@ -132,16 +132,19 @@ def slowed(frame, batches):
     if not batches:
         return frame
     brought = F.col("right_id").rlike(f"^({'|'.join(map(str, batches))})-")
-    sleep = F.expr("reflect('java.lang.Thread', 'sleep', 40L)")
+    sleep = F.expr("reflect('java.lang.Thread', 'sleep', 50L)")
     return frame.where(F.coalesce(F.when(brought, sleep), F.lit("")) != "never")
 
 
 def joining(spark):
-    """The stage whose tasks are joining, None if none are; only it has as many tasks as the join has partitions."""
+    """The stage that has joined some partitions and not all, None if there is none.
+
+    Only the join's has as many tasks as the join has partitions.
+    """
     tracker = spark.sparkContext.statusTracker()
-    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    active = [stage.stageId for stage in stages if stage and stage.numTasks == PARTITIONS and stage.numActiveTasks]
-    return active[0] if active else None
+    stages = [stage for each in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(each))]
+    half_done = [stage for stage in stages if stage.numTasks == PARTITIONS and stage.numCompletedTasks]
+    return next((stage.stageId for stage in half_done if stage.numActiveTasks), None)
 
 
 def failed_tasks(spark, stage):
