@@ -18,17 +18,18 @@ QUICK = {
 
 
 def wait_for(condition, pipeline=None, seconds=120):
-    """Wait until something holds; fail with the query's own error when it dies first."""
+    """Wait until something holds, and return it; fail with the query's own error when it dies first."""
     end = time.monotonic() + seconds
-    while not condition():
+    while not (found := condition()):
         if pipeline is not None and not pipeline.query.isActive:
             pipeline.raise_failure()
-            if condition():
-                return
+            if found := condition():
+                return found
             pytest.fail("the query ended before the condition held")
         if time.monotonic() > end:
             pytest.fail(f"did not hold within {seconds} s")
         time.sleep(0.05)
+    return found
 
 
 def rows_taken(pipeline):

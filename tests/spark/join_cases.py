@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 import foretide as ft
 from foretide.folder.control_folder import ControlFolder
 from foretide.runtime.join_keeper import JoinKeeper
+from foretide.spark.join_placement import hard_end_failure
 from foretide.spark.progress import read_report
 
 SECOND = 1_000_000
@@ -122,6 +125,13 @@ def start(frame, folder, each=lambda rows, batch: None):
     return writer.trigger(availableNow=True).start(), result
 
 
+def expected(spark, folder, shape):
+    """The rows of Spark's own join over the same batches."""
+    query, rows = start(plain(*sides(spark, folder / "input", shape), shape), folder / "plain")
+    query.awaitTermination()
+    return Counter(rows)
+
+
 def random_grids(rng, keys, shape):
     """Grids of random shapes on random partitions for some of the keys that were seen."""
     chosen = [key for key in keys if rng.random() < 0.5]
@@ -154,6 +164,20 @@ class Driver:
         self.query = None
         self.query, rows = start(self.frame, self.folder, lambda *_: self.between())
         self.results.append(rows)
+
+    def finish(self):
+        """Run to the end of what is there; a batch that fails at a hard end is tried again once that was moved."""
+        for _ in range(30):
+            self.start()
+            try:
+                self.query.awaitTermination()
+            except StreamingQueryException as error:
+                self.tell()
+                self.keeper.failed(hard_end_failure(str(error)).reached)
+            else:
+                self.tell()
+                return
+        pytest.fail("the hard end was moved again and again, and no batch got through")
 
     def between(self):
         """All batches before this one have reported, and this one has read its plan."""

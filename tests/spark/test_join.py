@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 import foretide as ft
 from foretide.folder.control_folder import ControlFolder
 from foretide.spark.join_inputs import compared, key_pairs
-from foretide.spark.join_placement import hard_end_failure
-from helpers import environment, wait_for
-from spark.join_cases import INTERPRETED, Driver, Shape, plain, put_all, sides, start
-from spark.join_crash_app import SHAPE, SLOW
+from helpers import wait_for
+from spark.join_cases import Driver, Shape, expected, plain, put_all, sides, start
+from spark.join_crash_app import KILLED, SLOW, Mode, Run
+from spark.join_crashes import doomed, notes, output
 
-APP = Path(__file__).with_name("join_crash_app.py")
 SHAPES = {
     "bound on both sides": Shape(),
     "one key, right side only later": Shape(on=("k",), rows=120, cases=1, before=-1.0, after=5.0),
@@ -32,23 +23,6 @@ SHAPES = {
 }
 
 pytestmark = pytest.mark.apart
-
-
-@pytest.fixture(scope="module")
-def quick(spark):
-    """Spark as small batches like it, for the tests in here."""
-    before = {name: spark.conf.get(name, None) for name in INTERPRETED}
-    for name, value in INTERPRETED.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, value in before.items():
-        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
-
-
-def expected(spark, folder, shape):
-    query, rows = start(plain(*sides(spark, folder / "input", shape), shape), folder / "plain")
-    query.awaitTermination()
-    return Counter(rows)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -71,14 +45,7 @@ def test_a_batch_that_runs_ahead_of_the_hard_end_fails_and_the_next_try_is_exact
     shape = Shape(batches=4)
     put_all(tmp_path / "input", shape, seed=5)
     driver = Driver(quick, tmp_path, shape, seed=6)
-    for _ in range(30):
-        driver.start()
-        try:
-            driver.query.awaitTermination()
-            break
-        except StreamingQueryException as error:
-            driver.tell()
-            driver.keeper.failed(hard_end_failure(str(error)).reached)
+    driver.finish()
     assert driver.keeper.failures > 0
     wanted, found = expected(quick, tmp_path, shape), driver.rows
     assert (wanted - found, found - wanted) == (Counter(), Counter())
@@ -88,44 +55,20 @@ def test_a_batch_that_runs_ahead_of_the_hard_end_fails_and_the_next_try_is_exact
 # ---- killed
 
 
-def notes(folder):
-    file = folder / "notes"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
-def output(folder):
-    parts = [pq.read_table(part) for part in sorted((folder / "out").iterdir())]
-    return Counter((row["left_id"], row["right_id"]) for part in parts for row in part.to_pylist())
-
-
-def command(folder, mode):
-    return [sys.executable, str(APP), str(folder), mode]
-
-
 def test_a_kill_in_the_middle_of_a_batch_with_a_change_under_way_loses_and_doubles_nothing(quick, tmp_path):
-    put_all(tmp_path / "input", SHAPE, seed=3)
-    with (tmp_path / "stdout").open("w") as out:
-        doomed = subprocess.Popen(
-            command(tmp_path, "killed"), env=environment(), start_new_session=True, stdout=out, stderr=out
-        )
-        wanted = expected(quick, tmp_path, SHAPE)
-        wait_for(lambda: doomed.poll() is not None or (notes(tmp_path) and notes(tmp_path)[-1]["batch"] >= SLOW))
-        assert doomed.poll() is None, (tmp_path / "stdout").read_text()[-3000:]
-        os.killpg(doomed.pid, signal.SIGKILL)
-        doomed.wait()
-        (tmp_path / "control" / "past-join.json").unlink()  # so what was not kept is read from the join's state
-        killed = notes(tmp_path)
-        again = subprocess.run(
-            command(tmp_path, "again"), env=environment(), check=False, timeout=120, stdout=out, stderr=out
-        )
-    assert again.returncode == 0, (tmp_path / "stdout").read_text()[-3000:]
+    put_all(tmp_path / "input", KILLED.shape, seed=3)
+    with doomed(tmp_path, "killed") as alive:
+        wanted = expected(quick, tmp_path, KILLED.shape)
+        wait_for(lambda: not alive() or any(each["batch"] == SLOW for each in notes(tmp_path)))
+    (tmp_path / "control" / "past-join.json").unlink()  # so what was not kept is read from the join's state
+    killed = notes(tmp_path)
+    Run(quick, tmp_path, Mode(KILLED.shape)).finish()
     resumed = notes(tmp_path)[len(killed) :]
     assert killed[-1]["changing"], "the kill came too early or too late to say anything"
     assert resumed[0]["batch"] == SLOW, "the batch that was cut off is run again"
     assert resumed[-1]["problem"] is None
     assert resumed[-1]["version"] > killed[-1]["version"] + 1, "the plan went on changing after the restart"
-    found = output(tmp_path / "ours")
-    wanted = Counter((row[2], row[4]) for row in wanted.elements())
+    found = output(quick, tmp_path)
     assert (wanted - found, found - wanted) == (Counter(), Counter())
     assert wanted.total() > 100
 

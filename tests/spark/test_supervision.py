@@ -168,6 +168,15 @@ def test_a_query_that_dies_is_started_again_from_its_checkpoint(start, tmp_path)
     assert sorted(row.value for row in pipeline.output("work").collect()) == list(range(300))
 
 
+def test_what_a_query_committed_just_before_it_died_is_still_reported(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(QueryReader, "_flows", lambda *_, **__: None)  # Spark's metrics come late, so reports wait
+    flag = tmp_path / "fails"
+    flag.touch()
+    pipeline = start(failing(str(flag)), revive=3)
+    wait_for(lambda: pipeline.restarts == 1)
+    assert [report.batch for report in pipeline.reports] == [0]
+
+
 def test_any_query_with_edges_can_be_controlled_and_stopped_from_another_terminal(spark, tmp_path):
     """Two lines for somebody with a job of their own: an edge, and `ft.control`."""
     edge = ft.edge("work", ft.Dynamic(by=("value",)), replicas=1, pool=3, control=str(tmp_path / "control"))

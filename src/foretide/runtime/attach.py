@@ -71,6 +71,8 @@ def control(
     controller = Controller(_rules(chosen, policies, mode), target or chosen.to_target(), senses, chosen.control.period)
     follower.on_report(controller.see)
     follower.at_end(controller.stop)
+    if senses.joins is not None:
+        follower.at_end(senses.joins.close)  # after the loop, which could begin another change
     follower.at_end(levers.close)
     controller.start()
     if isinstance(follower, FollowedQuery):
@@ -134,7 +136,6 @@ def _joins(follower: Follower, settings: Settings) -> Joins | None:
     )
     follower.on_report(joins.see)
     follower.on_death(joins.died)
-    follower.at_end(joins.close)
     return joins
 
 

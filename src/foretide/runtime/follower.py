@@ -179,6 +179,16 @@ class Follower:
             self._next_orders = time.monotonic() + _ORDERS
             self._obey()
 
+    def _catch_up(self) -> None:
+        """Report all that a query committed before it ended, so that no batch is missed when another takes over."""
+        self._guarded(self._look_to_the_end, "following")
+
+    def _look_to_the_end(self) -> None:
+        self._look()
+        while self._reader.waiting:
+            time.sleep(_POLL)
+            self._look()
+
     def _obey(self) -> None:
         """Stop when that was asked for from another terminal."""
         if self.folder.stop_wanted():

@@ -238,6 +238,7 @@ class Pipeline(Follower):
         self.topology = topology
 
     def _reopen(self) -> None:
+        self._catch_up()
         self._reader.close()
         try:
             self._open()
