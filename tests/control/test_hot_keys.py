@@ -125,6 +125,20 @@ def test_what_makes_no_sense_is_refused():
             HotKeySettings(**wrong)
 
 
+def test_while_no_key_is_hot_nothing_is_planned_and_a_plan_in_force_is_given_up_only_once_all_is_calm():
+    def view(rows, **changes):
+        return a_view(keys=(KeyLoad(13, rows, rows),), tail=(TailLoad(25.0, 25.0),) * 4, **changes)
+
+    plan = JoinPlan({13: Grid(((0, 1), (2, 3)))})
+    assert wishes(view(4.0)) == [], "a third more load on one partition is no hot key"
+    assert wishes(view(4.0), HotKeySettings(hot_above=0.1, least_gain=0.01)) != []
+    assert wishes(view(30.0)) != []
+    (wish,) = wishes(view(1.0, plan=plan))
+    assert wish.action == SetJoinPlan("clicks", {})
+    assert wish.reason == "no key is hot any more: by the hash alone LI would be 0.06"
+    assert wishes(view(5.0, plan=plan)) == [], "neither hot nor calm: it stays as it is"
+
+
 def test_a_plan_in_force_that_is_good_enough_stays():
     (wish,) = wishes(a_view())
     plan = JoinPlan({key: Grid(rows) for key, rows in wish.action.grids.items()})

@@ -13,11 +13,13 @@ from foretide.control.world import World
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError, ModelError
 from foretide.planning.join import plan_join, predict
-from foretide.planning.join_model import Home, JoinPlan
+from foretide.planning.join_model import NO_PLAN, Home, JoinPlan
 from foretide.planning.join_scaling import Joiner, Resources, Scaling, scale
 from foretide.planning.join_settings import JoinSettings, ScalingSettings, Variant, WindowSettings
 from foretide.planning.join_words import explain_plan
 from foretide.routing.steering import tail_partition
+
+_COLD = 0.5
 
 Choice = Literal["forecast", "last-window", "reactive"]
 
@@ -37,6 +39,8 @@ class HotKeySettings:
         theta_l: The share of an instance's memory that stored rows may take (theta_L of the variant `paper`).
         memory: Megabytes of an instance (M_instance of the variant `paper`).
         tuple_bytes: The size of a stored row (m_tuple of the variant `paper`).
+        hot_above: LI by the hash alone below which no key counts as hot, and nothing is planned; at half of it a plan
+            in force is given up.
         target: LI that a plan tries to reach.
         least_gain: LI that a new plan has to gain, or the old one stays.
         reactive_above: LI above which `reactive` plans anew.
@@ -57,6 +61,7 @@ class HotKeySettings:
     theta_l: float = 0.8
     memory: float = 2048.0
     tuple_bytes: float = 100.0
+    hot_above: float = 0.5
     target: float = 0.08
     least_gain: float = 0.1
     reactive_above: float = 0.3
@@ -68,6 +73,8 @@ class HotKeySettings:
     largest: float = 4.0
 
     def __post_init__(self) -> None:
+        if not self.hot_above >= 0:
+            raise ControlSettingError(f"hot keys: hot_above is {self.hot_above}; give an LI, 0 or more")
         try:
             _ = self.planning, self.windows, self.scaling
         except ModelError as error:
@@ -133,6 +140,9 @@ class HotKeys:
         foresees = self.settings.choice == "forecast" and bool(view.foreseen)
         keys, tail = (view.foreseen, view.foreseen_tail) if foresees else (view.keys, view.tail)
         home = _home(view.partitions)
+        by_hash = predict(NO_PLAN, keys, tail, home).imbalance
+        if by_hash < self.settings.hot_above * (_COLD if view.plan.grids else 1.0):
+            return [self._given_up(view, by_hash)] if view.plan.grids else []
         now = predict(view.plan, keys, tail, home)
         if self.settings.choice == "reactive" and now.imbalance <= self.settings.reactive_above:
             return []
@@ -141,6 +151,10 @@ class HotKeys:
         if plan == view.plan:
             return []
         return [self._wished(view, plan, now.imbalance, f"foreseen by {view.by}" if foresees else "of the last window")]
+
+    def _given_up(self, view: JoinView, by_hash: float) -> Wish:
+        reason = f"no key is hot any more: by the hash alone LI would be {by_hash:.2f}"
+        return Wish(self.name, SetJoinPlan(view.name, {}), reason, Expectation("fewer copies of rows"))
 
     def _wished(self, view: JoinView, plan: JoinPlan, now: float, which: str) -> Wish:
         reason = f"for the keys {which} LI would be {now:.2f}. {' '.join(explain_plan(plan, view.plan, view.names))}"
