@@ -43,6 +43,12 @@ def work_off(pipeline, rows):
     pipeline.raise_failure()
 
 
+def take_the_rest(pipeline, spout, rows):
+    """As `work_off`, with what is left in one large batch: what small batches were for has been seen."""
+    pipeline.limit_admission(spout, rows)
+    work_off(pipeline, rows)
+
+
 def multiset(frame):
     return Counter(tuple(row) for row in frame.collect())
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 import foretide as ft
 from foretide.folder.control_folder import ROUTES, ControlFolder
 from foretide.workloads.keyed import Keyed
-from helpers import multiset, rows_taken, wait_for, work_off
+from helpers import multiset, rows_taken, take_the_rest, wait_for
 
 ROWS = 40_000
 
@@ -42,7 +42,7 @@ def test_re_splits_are_in_force_by_the_next_batch_and_change_no_result(spark, st
         table = pipeline.split("work", ratio)
         published.append((time.time(), table))
         wait_for(lambda table=table: finished(pipeline)[-1].route_version == table.version, pipeline)
-    work_off(pipeline, ROWS)
+    take_the_rest(pipeline, "numbers", ROWS)
     assert not pipeline.alarms
     tables = {table.version: table for _, table in published}
     for report in finished(pipeline):
@@ -74,7 +74,7 @@ def test_a_damaged_table_raises_an_alarm_loses_nothing_and_is_mended(start, tmp_
     wait_for(lambda: any(alarm.kind == "routes-unreadable" for alarm in pipeline.alarms), pipeline)
     wait_for(lambda: (finished(pipeline)[-1].route_version or 0) > 3, pipeline)
     assert ControlFolder(str(file.parent)).routes().edges["work"].active == 1
-    work_off(pipeline, 20_000)
+    take_the_rest(pipeline, "numbers", 20_000)
     assert pipeline.output("next").count() == 10_000
     assert {alarm.kind for alarm in pipeline.alarms} == {"routes-unreadable"}
 

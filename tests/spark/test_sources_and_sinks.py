@@ -79,6 +79,7 @@ def test_a_vanished_replayed_file_is_a_clear_error(start, tmp_path):
     with pytest.raises(ft.TopologyError, match=r"rows\.csv"):
         start(passing(source))
     path.write_text(text)
+    pipeline.limit_admission("source", 1000)
     again = start(passing(source))
     wait_for(lambda: again.output("keep").count() == 1000, again)  # the first run may have taken all of them
     again.stop()

@@ -18,7 +18,7 @@ from foretide.metrics.audit import audit
 from foretide.spark.edge import RECEIVED, SENT, _audited, exchange, placed
 from foretide.spark.progress import QueryReader
 from foretide.workloads.keyed import Keyed
-from helpers import rows_taken, wait_for, work_off
+from helpers import rows_taken, take_the_rest, wait_for, work_off
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,13 @@ def test_the_xor_of_ids_finds_a_tuple_that_was_lost_or_changed_on_the_way(spark,
 
 
 def test_the_audit_counts_every_edge_of_every_batch(start):
-    pipeline = start(ft.Topology("counted", [ft.Spout("numbers", source(500, 50))], [
+    pipeline = start(ft.Topology("counted", [ft.Spout("numbers", source(300, 50))], [
         ft.Bolt("one", lambda df: df, [ft.From("numbers", ft.Dynamic())], pool=3),
         ft.Bolt("two", lambda df: df.where("value % 2 = 0"), [ft.From("one", ft.Fields("key"))], pool=2),
         ft.Bolt("all", lambda df: df, [ft.From("two", ft.All())], pool=2),
         ft.Bolt("end", lambda df: df, [ft.From("all", ft.Global())]),
     ]), audit_ids=True)  # fmt: skip
-    work_off(pipeline, 500)
+    work_off(pipeline, 300)
     assert not pipeline.alarms
     for report in [report for report in pipeline.reports if report.input_rows]:
         assert set(report.edges) == {"one", "two", "all", "end"}
@@ -140,8 +140,7 @@ def test_a_listener_that_fails_or_a_rest_that_is_gone_leaves_the_query_running(s
     connection.port = 9  # nobody answers there
     connection.close()
     wait_for(lambda: any(alarm.kind == "audit-unavailable" for alarm in pipeline.alarms), pipeline)
-    wait_for(lambda: rows_taken(pipeline) >= 2000, pipeline)
-    pipeline.stop()
+    take_the_rest(pipeline, "numbers", 2000)
     assert pipeline.output("keep").count() == 2000
     assert "the query runs on" in caplog.text
 
