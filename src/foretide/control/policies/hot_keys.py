@@ -79,7 +79,7 @@ class HotKeySettings:
             _ = self.planning, self.windows, self.scaling
         except ModelError as error:
             said = "; ".join(f"{problem.what}" for problem in error.problems)
-            raise ControlSettingError(f"hot keys: {said}; docs/joins.md says what would do") from error
+            raise ControlSettingError(f"hot keys: {said}; docs/reference/settings.md says what they mean") from error
 
     @property
     def planning(self) -> JoinSettings:
