@@ -146,8 +146,7 @@ class Bench:
         loads = {row.task: row["count"] for row in out.where(f"lv >= {since}").groupBy("task").count().collect()}
         partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions"))
         checksum = out.agg(F.count("*"), F.expr("sum(xxhash64(lv, rv) % 1000003)")).first()
-        print(f"{case.name}, {variant}: {sum(seconds):.1f} s", flush=True)
-        return {
+        found = {
             "run": variant,
             "LI": imbalance([float(loads.get(task, 0)) for task in range(partitions)]),
             "rows/s": sum(each.numInputRows for each in late) / sum(seconds),
@@ -155,6 +154,8 @@ class Bench:
             "state rows": late[-1].stateOperators[0].numRowsTotal,
             "checksum": tuple(checksum),
         }
+        print(f"{case.name}: {found}", flush=True)
+        return found
 
     def _side(self, path: Path, side: str) -> DataFrame:
         read = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(path))
@@ -204,9 +205,9 @@ def joins(left: DataFrame, right: DataFrame, variant: str, control: str) -> Data
     bound = f"rt >= lt - INTERVAL {BOUND} SECONDS AND rt <= lt + INTERVAL {BOUND} SECONDS"
     match variant:
         case "BiStream-like":
-            return gridded(left, right, bound, 8, 1, F.lit(value=True))
+            return gridded(left, right, bound, 8, 1, F.expr("true"))
         case "ContRand-like":
-            return gridded(left, right, bound, 2, 4, F.lit(value=True))
+            return gridded(left, right, bound, 2, 4, F.expr("true"))
         case "salted by hand":
             return gridded(left, right, bound, 4, 2, None)
     return left.join(right, F.expr(f"lkey = rkey AND {bound}"))
