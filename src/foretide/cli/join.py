@@ -84,7 +84,7 @@ def _watch(query: Any, controller: Any, seconds: float, console: Console) -> lis
         if view is not None and view.imbalance is not None:
             at = time.monotonic() - begun
             balance.append((round(at, 1), round(view.imbalance, 3)))
-            split = f"{len(view.plan.grids)} hot cells split"
+            split = f"{len(view.plan.grids)} cells placed"
             taken = "" if view.measured is None else f" ({view.measured:.2f} by rows of tasks)"
             console.print(
                 f"t={at:5.1f} s  LI {view.imbalance:5.2f}{taken}  {split}  batch {query.lastProgress.batchId}"
@@ -99,5 +99,5 @@ def _words(found: dict[str, Any]) -> str:
     if not values:
         return "No window of keys was complete; let it run longer."
     third = max(1, len(values) // 3)
-    first, last = max(values[:third]), sum(values[-third:]) / third
+    first, last = max(values[: (len(values) + 1) // 2]), sum(values[-third:]) / third
     return f"LI was {first:.2f} at first and {last:.2f} at last; {found['rows']:,} rows were joined."
