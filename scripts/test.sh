@@ -2,6 +2,7 @@
 # All tests in three processes side by side: two with Spark, and with what they leave of the cores those without.
 # usage: scripts/test.sh PYTHON
 python=$1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"  # several processes share the cores already
 said=$(mktemp -d)
 trap 'rm -rf "$said"' EXIT
 "$python" -m pytest -m "not spark" >"$said/without" 2>&1 &

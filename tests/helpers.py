@@ -8,13 +8,16 @@ from collections import Counter
 
 import pytest
 
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java for short runs on few cores: no compiler and no threads that collect garbage which pay off only in long ones."""
+
 QUICK = {
     "spark.sql.shuffle.partitions": "2",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": QUICK_JAVA,
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
-"""Spark for many short queries: no checksum files, and no compiler that pays off only in long runs."""
+"""Spark for many short queries, without checksum files."""
 
 
 def wait_for(condition, pipeline=None, seconds=120):
@@ -54,4 +57,5 @@ def multiset(frame):
 
 
 def environment():
-    return {**os.environ, "PYTHONUNBUFFERED": "1"}
+    """Of processes that tests start: every Java in them, executors included, is a quick one."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1", "JDK_JAVA_OPTIONS": QUICK_JAVA}

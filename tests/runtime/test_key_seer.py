@@ -16,7 +16,7 @@ from foretide.workloads.hot_keys import zipf_windows
 
 SETTINGS = SeerSettings(keys_least_windows=20, niceness=0)
 WINDOWS = zipf_windows(seed=4, windows=40, keys=60, zipf=1.0, rows=4_000)
-BUDGET = TrainingBudget(seeds=1, epochs=3)
+BUDGET = TrainingBudget(seeds=1, epochs=2, steps=5)
 LIMIT = 240.0
 
 
@@ -30,6 +30,15 @@ def wait_for(found, what):
 def fed(seer, windows):
     for number, window in windows:
         seer.learn(number, [{key: float(rows) for key, rows in window.items()}] * 2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_once(tmp_path_factory):
+    """What one process compiles, the next ones find."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
+        patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+        yield
 
 
 @pytest.fixture(scope="module", name="kept")

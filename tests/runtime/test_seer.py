@@ -1,5 +1,6 @@
 """Forecasts beside a running pipeline: from real load at irregular times, over restarts, and whatever breaks."""
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -203,8 +204,8 @@ def test_after_a_restart_only_what_is_new_in_the_history_is_learnt(saved):
 
 
 @pytest.mark.parametrize("damage", ["arrays", "json", "other settings"])
-def test_a_damaged_folder_is_said_and_one_starts_afresh(tmp_path, damage):
-    trained(TAXI[:150], tmp_path).close()
+def test_a_damaged_folder_is_said_and_one_starts_afresh(saved, tmp_path, damage):
+    shutil.copytree(saved[1], tmp_path, dirs_exist_ok=True)
     settings = SETTINGS
     if damage == "other settings":
         settings = replace(SETTINGS, horizons=(1.0, 5.0))

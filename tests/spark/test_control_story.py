@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from helpers import environment
+
 pytestmark = [pytest.mark.spark, pytest.mark.apart]
 STORY = Path(__file__).with_name("control_story.py")
 
 
 def test_every_action_is_performed_on_real_executors_and_confirmed_by_what_spark_reports(tmp_path):
-    told = subprocess.run(
-        [sys.executable, str(STORY), str(tmp_path)], capture_output=True, text=True, timeout=400, check=False
-    )
+    command = [sys.executable, str(STORY), str(tmp_path)]
+    told = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=400, check=False)
     assert told.returncode == 0, told.stderr[-3000:]
     story = json.loads(told.stdout.splitlines()[-1])
     assert story["done"] == 8, story

@@ -32,6 +32,13 @@ def finished(pipeline):
     return [report for report in list(pipeline.reports) if report.input_rows]
 
 
+def assert_no_row_is_missing_or_twice(pipeline, bolt):
+    """The output may be ahead of what was committed: by the batch that a stop met just before its commit."""
+    values = sorted(row.value for row in pipeline.output(bolt).select("value").collect())
+    assert values == list(range(len(values)))
+    assert len(values) >= rows_taken(pipeline)
+
+
 def test_re_splits_are_in_force_by_the_next_batch_and_change_no_result(spark, start, tmp_path):
     """Every batch that began after a publication reads that version, and splits by it."""
     pipeline = start(topology(), audit_ids=True)
@@ -91,7 +98,7 @@ def test_the_admission_limit_changes_while_the_query_runs(start):
     pipeline.limit_admission("numbers", None)
     wait_for(lambda: finished(pipeline)[-1].input_rows == 100, pipeline)
     pipeline.stop()
-    assert rows_taken(pipeline) == pipeline.output("keep").count()
+    assert_no_row_is_missing_or_twice(pipeline, "keep")
 
 
 def test_an_existing_query_gets_an_edge_without_a_topology(spark, tmp_path):
@@ -127,4 +134,4 @@ def test_load_aware_gives_less_to_a_slow_replica(start):
     counts = pipeline.folder.routes().edges["slow"].counts
     assert counts[1] < min(counts[0], counts[2])
     pipeline.stop()
-    assert pipeline.output("slow").count() == rows_taken(pipeline)
+    assert_no_row_is_missing_or_twice(pipeline, "slow")
