@@ -4,12 +4,15 @@
 
 Every run reads the same files, one a batch and side, as fast as it can, in one session on two cores. What is measured
 is the second half of the batches, when plans are in force. LI = (max - avg) / avg is that of the rows of one side that
-a partition holds times those of the other, read from Spark's state at the end (Aj-Stream's measure), and, beside it,
-that of the pairs that each partition put out. Runs of stock Spark and Foretide alternate.
+a partition holds times those of the other (Aj-Stream's measure), read from Spark's state after three of these batches,
+and, beside it, that of the pairs that each partition put out. Runs of stock Spark and Foretide alternate; where they
+differ little they are repeated, and medians are told. TMPDIR says where files and checkpoints are; in memory they
+disturb least.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -43,8 +46,8 @@ EPOCH = 1_700_000_000
 
 @dataclass(frozen=True)
 class Case:
-    """A workload: its name, skew (or the share of one hot key), rows a batch and side, keys, and how many of the joined
-    rows are kept: one of so many."""
+    """A workload: its name, skew (or the share of one hot key), rows a batch and side, keys, how many of the joined
+    rows are kept, one of so many, and how often it is run."""
 
     name: str
     zipf: float = 0.0
@@ -52,17 +55,22 @@ class Case:
     rows: tuple[int, ...] = (7_000,)
     keys: int = 1_000
     kept: int = 100
+    rounds: int = 1
 
 
 CASES = (
-    Case("z = 0", 0.0, rows=(40_000,), keys=10_000, kept=10),
+    Case("z = 0", 0.0, rows=(40_000,), keys=10_000, kept=10, rounds=3),
     Case("z = 0.5", 0.5, rows=(30_000,), keys=10_000, kept=10),
     Case("z = 1", 1.0, rows=(12_000,)),
     Case("z = 1.5", 1.5),
     Case("z = 2", 2.0, rows=(5_000,)),
     Case("half of all rows", hot=0.5, rows=(6_000,)),
 )
-SIZES = tuple(Case(f"{rows:,} rows", 1.5, rows=(rows,), kept=10) for rows in (1_000, 2_000, 4_000))
+SIZES = tuple(
+    Case(f"{rows:,} rows", 1.5, rows=(rows,), kept=10, rounds=rounds)
+    for rows, rounds in ((1_000, 3), (2_000, 3), (4_000, 1))
+)
+AMONG_RIVALS = Case("5,000 rows", 1.5, rows=(5_000,))
 FLUCTUATING = Case("rate between 2,000 and 8,000", hot=0.5, rows=(2_000, 8_000, 4_000, 7_000, 3_000))
 RIVALS = ("2 partitions", "16 partitions", "salted by hand", "ContRand-like", "BiStream-like")
 
@@ -78,7 +86,9 @@ def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - no pi
     found: dict[str, Any] = {"by skew, 8 partitions": [bench.row(case) for case in cases]}
     if not quick:
         found["16 partitions"] = [bench.row(hot, partitions=16)]
-        found["rivals at z = 1.5"] = [bench.rival(hot, name) for name in ("stock", *RIVALS, "foretide")]
+        found["rivals at z = 1.5, 5,000 rows"] = [
+            bench.rival(AMONG_RIVALS, name) for name in ("stock", *RIVALS, "foretide")
+        ]
         found["by size, z = 1.5"] = [bench.row(case) for case in SIZES]
         found["fluctuating rate, half of all rows on one key"] = [bench.row(FLUCTUATING)]
     found["aggregation by Python, half of all rows on one key"] = hot_counts(spark, bench.folder, quick=quick)
@@ -96,7 +106,12 @@ class Bench:
 
     def row(self, case: Case, partitions: int = 8) -> dict[str, Any]:
         """Stock and Foretide, in turn."""
-        stock, ours = self.one(case, "stock", partitions), self.one(case, "foretide", partitions)
+        runs = [
+            (self.one(case, "stock", partitions), self.one(case, "foretide", partitions)) for _ in range(case.rounds)
+        ]
+        stock, ours = (
+            {name: _middle([run[which][name] for run in runs]) for name in runs[0][which]} for which in (0, 1)
+        )
         return {
             "workload": case.name,
             "LI stock": stock["LI"],
@@ -106,10 +121,11 @@ class Bench:
             "rows/s stock": stock["rows/s"],
             "rows/s foretide": ours["rows/s"],
             "throughput": ours["rows/s"] / stock["rows/s"],
+            "CPU": ours["CPU s"] / stock["CPU s"],
             "p99 batch s stock": stock["p99 batch s"],
             "p99 batch s foretide": ours["p99 batch s"],
             "state rows": ours["state rows"] / max(stock["state rows"], 1),
-            "same rows": stock["checksum"] == ours["checksum"],
+            "same rows": len({run["checksum"] for both in runs for run in both}) == 1,
         }
 
     def rival(self, case: Case, variant: str) -> dict[str, Any]:
@@ -127,6 +143,7 @@ class Bench:
         kept = joined.where(f"(lv * 31 + rv) % {case.kept} = 0")
         writer = kept.select("lv", "rv", F.spark_partition_id().alias("task")).writeStream.format("parquet")
         writer = writer.option("path", str(place / "out")).option("checkpointLocation", str(place / "checkpoint"))
+        began = self._cpu()
         query = writer.trigger(processingTime="0 seconds").start()
         if variant == "foretide":
             ft.control(query, ["hot_keys"], settings=settings(), folder=str(place / "control"))
@@ -139,7 +156,13 @@ class Bench:
             raise query.exception()
         progress = [each for each in query.recentProgress if each.numInputRows]
         query.stop()
-        return self._figures(case, variant, place, progress)
+        return {**self._figures(case, variant, place, progress), "CPU s": self._cpu() - began}
+
+    def _cpu(self) -> float:
+        """Seconds of processor time that Spark's process has used."""
+        pid = self.spark._jvm.java.lang.ProcessHandle.current().pid()
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def _figures(self, case: Case, variant: str, place: Path, progress: list[Any]) -> dict[str, Any]:
         late = progress[-MEASURED:]
@@ -151,7 +174,7 @@ class Bench:
         checksum = out.agg(F.count("*"), F.expr("sum(xxhash64(lv, rv) % 1000003)")).first()
         found = {
             "run": variant,
-            "LI": held_imbalance(self.spark, place / "checkpoint", partitions),
+            "LI": held_imbalance(self.spark, place / "checkpoint", partitions, [each.batchId for each in late[::3]]),
             "LI of pairs": imbalance([float(loads.get(task, 0)) for task in range(partitions)]),
             "rows/s": sum(each.numInputRows for each in late) / sum(seconds),
             "p99 batch s": float(np.quantile(seconds, 0.99)),
@@ -193,15 +216,24 @@ class Bench:
         return place
 
 
-def held_imbalance(spark: Any, checkpoint: Path, partitions: int) -> float:
-    """LI of what the partitions of a join hold: rows of the left side times rows of the right."""
-    reader = spark.read.format("statestore").option("operatorId", 0)
+def held_imbalance(spark: Any, checkpoint: Path, partitions: int, batches: list[int]) -> float:
+    """LI of what the partitions of a join hold, rows of the left side times rows of the right; mean over batches."""
+    return float(np.mean([_held_imbalance(spark, checkpoint, partitions, batch) for batch in batches]))
+
+
+def _held_imbalance(spark: Any, checkpoint: Path, partitions: int, batch: int) -> float:
+    reader = spark.read.format("statestore").option("operatorId", 0).option("batchId", batch)
     held = []
     for side in ("left", "right"):
         rows = reader.option("joinSide", side).load(str(checkpoint)).groupBy("partition_id").count().collect()
         held.append({row["partition_id"]: row["count"] for row in rows})
     left, right = held
     return imbalance([float(left.get(place, 0) * right.get(place, 0)) for place in range(partitions)])
+
+
+def _middle(values: list[Any]) -> Any:
+    """The median of figures; the first of anything else."""
+    return float(np.median(values)) if isinstance(values[0], int | float) else values[0]
 
 
 def settings() -> ft.Settings:

@@ -14,6 +14,7 @@ from foretide.control.setup import Setup
 from foretide.control.world import World
 from foretide.errors import ActionError, ControlSettingError
 from foretide.metrics.snapshot import Snapshot
+from foretide.planning.join_cost import JoinCost
 from foretide.planning.join_model import Grid, JoinPlan, KeyLoad, TailLoad
 
 HOT = (KeyLoad(13, 1000.0, 1000.0), KeyLoad(14, 10.0, 10.0))
@@ -120,7 +121,15 @@ def test_a_plan_is_in_force_once_it_is_observed_and_can_be_undone_and_kept():
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ActionError, match="no rows of one length"):
         SetJoinPlan("clicks", {1: ((0, 1), (2,))})
-    for wrong in ({"window": 0}, {"theta_l": 2.0}, {"theta": 1.0}, {"advance": 60.0}, {"cap": 0.0}, {"most_keys": 0}):
+    for wrong in (
+        {"window": 0},
+        {"theta_l": 2.0},
+        {"theta": 1.0},
+        {"advance": 60.0},
+        {"cap": 0.0},
+        {"most_keys": 0},
+        {"least_saving": 1},
+    ):
         with pytest.raises(ControlSettingError, match=f"hot keys: {next(iter(wrong))}"):
             HotKeySettings(**wrong)
 
@@ -137,6 +146,28 @@ def test_while_no_key_is_hot_nothing_is_planned_and_a_plan_in_force_is_given_up_
     assert wish.action == SetJoinPlan("clicks", {})
     assert wish.reason == "no key is hot any more: by the hash alone LI would be 0.06"
     assert wishes(view(5.0, plan=plan)) == [], "neither hot nor calm: it stays as it is"
+
+
+@pytest.mark.parametrize(("cores", "task", "is_split"), [(4, 0.0, True), (1, 0.0, False), (4, 30.0, False)])
+def test_keys_are_split_only_where_that_saves_time(cores, task, is_split):
+    """Not on one core, which is busy with all rows anyway, nor where tasks cost little beside what is fixed."""
+    policy = HotKeys()
+    view = a_view(cost=JoinCost(task, 25e-6, 1e-6))
+    _, wished = policy.wish(policy.start(), a_world(view, cores_per_executor=cores))
+    assert bool(wished) == is_split
+    if is_split:
+        assert "By what its tasks have cost, the join takes 73 % less time." in wished[0].reason
+    eager = HotKeys(HotKeySettings(least_saving=0.0))
+    assert eager.wish(eager.start(), a_world(view, cores_per_executor=cores))[1]
+
+
+def test_a_plan_that_costs_more_than_it_saves_is_given_up():
+    plan = JoinPlan({13: Grid(((0, 1), (2, 3)))})
+    policy = HotKeys()
+    view = a_view(cost=JoinCost(0.0, 25e-6, 0.0), plan=plan)
+    (wish,) = policy.wish(policy.start(), a_world(view))[1]
+    assert wish.action == SetJoinPlan("clicks", {})
+    assert wish.reason == "split keys cost more than they save: the join would take 50 % more time"
 
 
 def test_a_plan_in_force_that_is_good_enough_stays():

@@ -6,11 +6,14 @@ import pytest
 
 from foretide.errors import JoinPlanError
 from foretide.folder.control_folder import ControlFolder
-from foretide.metrics.batch import BatchReport, JoinBatch, JoinSide, StateSize
+from foretide.metrics.batch import BatchReport, JoinBatch, JoinSide, StateSize, TaskRun
+from foretide.planning.join import predict
+from foretide.planning.join_model import NO_PLAN
 from foretide.planning.join_settings import WindowSettings
 from foretide.routing.join_cells import JoinRule
 from foretide.routing.join_facts import JoinFacts
 from foretide.routing.publication_protocol import Maxima
+from foretide.routing.steering import tail_partition
 from foretide.routing.timeline import TAIL, Timeline
 from foretide.runtime.join_keeper import JoinKeeper
 from foretide.runtime.joins import Joins
@@ -195,3 +198,38 @@ def test_partitions_follow_what_the_state_really_has(folder):
     keeper.see(report(2, 0, 120, state=StateSize(1, 1, 0, 8)))
     assert keeper.view().partitions == 8
     assert folder.joins()["j"].partitions == 8
+
+
+def tasks_of(rows, seconds):
+    names = ("waited_ms", "cpu_ms", "deserialize_ms", "gc_ms", "fetch_wait_ms", "write_ms")
+    times = dict.fromkeys(names, 0.0)
+    sizes = {"rows_out": 0, "bytes_read": 1, "bytes_written": 0, "spilled_bytes": 0}
+    return tuple(
+        TaskRun("q", place, None, None, False, "0", "here", run_ms=1000 * took, rows_in=taken, **times, **sizes)
+        for place, (taken, took) in enumerate(zip(rows, seconds, strict=True))
+    )
+
+
+def test_what_its_tasks_cost_is_learnt_once_a_window_from_batches_that_are_placed_as_planned(folder):
+    home = tail_partition(HOT, 4)
+    rows = [35, 35, 35, 35]
+    rows[home] += 60 * 2
+    seconds = [0.1] * 4
+    seconds[home] = 1.0
+    keeper = JoinKeeper(folder, "j", windows=WindowSettings(2.0, 2.0))
+    changes = {"tasks": tasks_of(rows, seconds), "state": StateSize(400, 0, 0)}
+    keeper.see(report(0, 0, 100, **changes))
+    assert keeper.view().cost is None, "no window is over"
+    for batch in (1, 2, 3):
+        keeper.see(report(batch, 0, 100 + 10 * batch, **changes))
+    cost = keeper.view().cost
+    work = predict(NO_PLAN, keeper.view().keys, keeper.view().tail, lambda key: tail_partition(key, 4), cost).work
+    assert work.index(max(work)) == home
+    assert max(work) == pytest.approx(2 * 1.0, rel=0.2), "a window has two batches"
+    assert keeper.view().rows == tuple(rows)
+    elsewhere = tasks_of(rows[::-1] if home not in (1, 2) else [*rows[2:], *rows[:2]], [9.0] * 4)
+    costs = []
+    for batch in range(4, 12):
+        keeper.see(report(batch, 0, 100 + 10 * batch, tasks=elsewhere, state=StateSize(400, 0, 0)))
+        costs.append(keeper.view().cost)
+    assert len(set(costs[2:])) == 1, "rows that are not where the plan puts them tell nothing"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from foretide.planning.join_cost import JoinCost
 from foretide.planning.join_model import How, JoinPlan, KeyLoad, TailLoad
 
 Grids = Mapping[int, tuple[tuple[int, ...], ...]]
@@ -32,6 +33,7 @@ class JoinView:
         problem: Why the plan cannot be changed at present, if it cannot.
         by: The models that foresee its keys.
         names: What people call its keys.
+        cost: What its tasks were measured to cost, by rows of a window; None before that is known.
     """
 
     name: str
@@ -50,6 +52,7 @@ class JoinView:
     by: str = ""
     names: Mapping[int, str] = field(default_factory=dict)
     measured: float | None = None
+    cost: JoinCost | None = None
 
     def of_its_window(self) -> JoinView:
         """Without what changes from one batch to the next."""

@@ -73,6 +73,11 @@ def _flow(world: World, source: str, target: str) -> Flow | str:
     return f"flow_fraction of '{source}->{target}'" if gain is None else Flow(source, target, gain)
 
 
+def cores_in_service(world: World) -> int:
+    """Tasks that can run at the same time."""
+    return max(1, len(world.observed.in_service)) * world.setup.cores_per_executor
+
+
 def batch_costs(world: World) -> BatchCosts | NotYet:
     """What a batch costs apart from its rows: its length less the time that the slowest task of each stage ran.
 
@@ -86,5 +91,6 @@ def batch_costs(world: World) -> BatchCosts | NotYet:
         return NotYet(("batch_duration_ms, input_rows and the capacity of every operator",))
     interval = rows / rate
     working = sum(share for share in shares if share is not None) * interval
-    cores = max(1, len(world.observed.in_service)) * world.setup.cores_per_executor
-    return BatchCosts(cores, fixed_cost=max(length / 1000.0 - working, 0.0), trigger=world.setup.trigger)
+    return BatchCosts(
+        cores_in_service(world), fixed_cost=max(length / 1000.0 - working, 0.0), trigger=world.setup.trigger
+    )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from foretide.errors import ModelError, Problem
 from foretide.planning.join_balanced import balanced_grids
+from foretide.planning.join_cost import JoinCost
 from foretide.planning.join_model import (
     NO_PLAN,
     Home,
@@ -22,6 +23,7 @@ from foretide.planning.join_paper import paper_grids
 from foretide.planning.join_settings import JoinSettings
 
 _STANDARD = JoinSettings()
+_CLEARLY = 0.95
 
 
 def plan_join(
@@ -32,6 +34,7 @@ def plan_join(
     before: JoinPlan | None = None,
     how: How = "inner",
     home: Home | None = None,
+    cost: JoinCost | None = None,
 ) -> JoinPlan:
     """The plan for the next window, or `before` itself where a new one would bring too little.
 
@@ -51,6 +54,8 @@ def plan_join(
             predicted for the next window.
         how: A `left` join allows no copies of left rows, so its grids have one column.
         home: Where the hash alone sends a key; the key modulo the partitions if not given.
+        cost: What tasks were measured to cost. "balanced" then balances their time as well, where that is done
+            sooner.
 
     Raises:
         ModelError: A key came twice, or the tail is not that of so many partitions; lists every problem.
@@ -60,32 +65,51 @@ def plan_join(
     at_home = home or (lambda key: key % partitions)
     old = before if before is not None and _fits(before, partitions, how) else NO_PLAN
     if not hot:
-        return _judged(NO_PLAN, hot, tail, at_home)
+        return _judged(NO_PLAN, hot, tail, at_home, cost)
     if settings.variant == "paper":
         grids = paper_grids(hot, tail, settings, old, how, at_home)
     else:
         grids = balanced_grids(hot, tail, settings, how, at_home)
-    new = _judged(JoinPlan(grids), hot, tail, at_home)
+    new = _judged(JoinPlan(grids), hot, tail, at_home, cost)
+    if settings.variant == "balanced" and cost is not None:
+        by_time = JoinPlan(balanced_grids(hot, tail, settings, how, at_home, cost))
+        new = _sooner(new, _judged(by_time, hot, tail, at_home, cost), cost)
     if before is not None and old is before:
-        gain = _judged(before, hot, tail, at_home).imbalance - new.imbalance
-        return before if gain < settings.least_gain else new
+        old = _judged(before, hot, tail, at_home, cost)
+        sooner = cost is not None and _sooner(old, new, cost) is new
+        return new if sooner or old.imbalance - new.imbalance >= settings.least_gain else before
     return new
 
 
-def _judged(plan: JoinPlan, keys: Sequence[KeyLoad], tail: Sequence[TailLoad], home: Home) -> JoinPlan:
+def _sooner(by_load: JoinPlan, by_time: JoinPlan, cost: JoinCost) -> JoinPlan:
+    """The plan by eq 1, unless one that goes by the time of tasks is done clearly sooner on the cores there are."""
+    return by_time if cost.span(by_time.work) < _CLEARLY * cost.span(by_load.work) else by_load
+
+
+def _judged(
+    plan: JoinPlan, keys: Sequence[KeyLoad], tail: Sequence[TailLoad], home: Home, cost: JoinCost | None
+) -> JoinPlan:
     """The plan with what it leads to for these rows."""
     filling = fill(plan, keys, tail, home)
     rows = math.fsum(load.rows for load in keys) + math.fsum(load.left + load.right for load in tail)
-    return JoinPlan(plan.grids, plan.tail, imbalance(filling.loads()), filling.rows() / rows if rows > 0 else 1.0)
+    work = () if cost is None else tuple(filling.work(cost))
+    copies = filling.rows() / rows if rows > 0 else 1.0
+    return JoinPlan(plan.grids, plan.tail, imbalance(filling.loads()), copies, work)
 
 
-def predict(plan: JoinPlan, keys: Sequence[KeyLoad], tail: Sequence[TailLoad], home: Home | None = None) -> JoinPlan:
-    """The same plan with the LI and replication that it would have for other rows: those of another window.
+def predict(
+    plan: JoinPlan,
+    keys: Sequence[KeyLoad],
+    tail: Sequence[TailLoad],
+    home: Home | None = None,
+    cost: JoinCost | None = None,
+) -> JoinPlan:
+    """The same plan with the LI, replication and work that it would have for other rows: those of another window.
 
     >>> predict(NO_PLAN, [KeyLoad(13, 100.0, 100.0)], [TailLoad(25.0, 25.0)] * 4).imbalance > 2
     True
     """
-    return _judged(plan, keys, tail, home or (lambda key: key % len(tail)))
+    return _judged(plan, keys, tail, home or (lambda key: key % len(tail)), cost)
 
 
 def _fits(plan: JoinPlan, partitions: int, how: How) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from foretide.errors import ModelError, Problem
+from foretide.planning.join_cost import JoinCost
 
 How = Literal["inner", "left"]
 """Which join it is. A left row of a `left` join must not be copied, or it would find no partner in some copy."""
@@ -105,12 +106,14 @@ class JoinPlan:
             a key picks one of these grids; only rivals in benchmarks do that.
         imbalance: LI that was predicted when the plan was made.
         replication: Rows stored for each row that arrives, as predicted.
+        work: Seconds of each partition's tasks, as predicted; empty where it is not known what they cost.
     """
 
     grids: Mapping[int, Grid]
     tail: tuple[Grid, ...] = ()
     imbalance: float = field(default=0.0, compare=False)
     replication: float = field(default=1.0, compare=False)
+    work: tuple[float, ...] = field(default=(), compare=False)
 
     def grid_of_key(self, key: int, home: Home) -> Grid:
         """The grid that the rows of a key go to, be it hot or not."""
@@ -125,15 +128,20 @@ NO_PLAN = JoinPlan({})
 
 @dataclass(slots=True)
 class Filling:
-    """Rows of both sides on each partition, while they are being placed."""
+    """Rows of both sides on each partition, and pairs of one known key there, while they are being placed."""
 
     left: list[float]
     right: list[float]
+    pairs: list[float]
 
     @classmethod
     def of(cls, tail: Sequence[TailLoad]) -> Filling:
         """What is there before any key is placed."""
-        return cls([load.left for load in tail], [load.right for load in tail])
+        return cls([load.left for load in tail], [load.right for load in tail], [0.0] * len(tail))
+
+    def copy(self) -> Filling:
+        """One that can be filled further by itself."""
+        return Filling(list(self.left), list(self.right), list(self.pairs))
 
     def add(self, load: KeyLoad, shape: tuple[int, int], cells: Iterable[int]) -> None:
         """Put an even part of a key's rows into each of its cells."""
@@ -141,10 +149,15 @@ class Filling:
         for cell in cells:
             self.left[cell] += left
             self.right[cell] += right
+            self.pairs[cell] += left * right
 
     def loads(self) -> list[float]:
         """Aj-Stream eq 1 for each partition: rows stored of one side times rows that come on the other."""
         return [left * right for left, right in zip(self.left, self.right, strict=True)]
+
+    def work(self, cost: JoinCost) -> list[float]:
+        """Seconds that each partition's tasks take."""
+        return cost.work([left + right for left, right in zip(self.left, self.right, strict=True)], self.pairs)
 
     def rows(self) -> float:
         """All rows stored, copies included."""
@@ -154,7 +167,7 @@ class Filling:
 def measured_loads(rows: Sequence[float], expected: Filling) -> list[float]:
     """Loads (eq 1) from the rows that each partition really took in: of both sides as many as the plan puts there.
 
-    >>> measured_loads([40.0, 10.0], Filling([3.0, 1.0], [1.0, 1.0]))
+    >>> measured_loads([40.0, 10.0], Filling([3.0, 1.0], [1.0, 1.0], [0.0, 0.0]))
     [300.0, 25.0]
     """
     loads = []

@@ -23,11 +23,13 @@ from foretide.routing.join_cells import LEFT
 from foretide.routing.publication_protocol import BatchFacts, Maxima, Past, PlanState, PublicationProtocol
 from foretide.routing.steering import partitions_of, tail_partition
 from foretide.routing.timeline import TAIL, Grid, Timeline, steered_grid, without_unfinished
+from foretide.runtime.join_costs import JoinCosts
 from foretide.runtime.join_loads import KeyWindows
 
 if TYPE_CHECKING:
     from foretide.folder.control_folder import ControlFolder
     from foretide.metrics.batch import BatchReport, JoinBatch, JoinSide
+    from foretide.planning.join_cost import JoinCost
     from foretide.routing.join_facts import JoinFacts
     from foretide.runtime.key_seer import KeySeer
 
@@ -89,7 +91,8 @@ class JoinKeeper:
         self._pace = Pace()
         self._gap_told: int | None = None
         self._windows = KeyWindows(windows, seer)
-        self._rows: tuple[int, ...] | None = None
+        self._costs = JoinCosts()
+        self._cost: JoinCost | None = None
 
     # ---- what is wanted
 
@@ -136,9 +139,9 @@ class JoinKeeper:
             seen = report.joins.get(self.name)
             if seen is None and report.input_rows:
                 return  # it counts as missing, so the join's state will be asked
-            if seen is not None:
-                self._windows.see(report, seen.left, seen.right)
-            self._rows = _rows_by_partition(report, self.facts.partitions) or self._rows
+            self._costs.see(report, seen, self.plan(), self.facts.partitions, self._home)
+            if seen is not None and self._windows.see(report, seen.left, seen.right):
+                self._cost = self._costs.of_windows(self._windows.batches)
             facts = _facts(report, seen)
             self._fill_gap(facts)
             self._pace = self._pace.after(facts)
@@ -245,7 +248,8 @@ class JoinKeeper:
             count = self.facts.partitions
             plan, (keys, tail), (foreseen, rest) = self.plan(), self._windows.last(count), self._windows.foreseen(count)
             known = bool(self._windows.count)
-            now = fill(plan, keys, tail, lambda key: tail_partition(key, count)) if known else None
+            now = fill(plan, keys, tail, self._home) if known else None
+            rows = self._costs.rows
             return JoinView(
                 self.name,
                 count,
@@ -256,14 +260,18 @@ class JoinKeeper:
                 foreseen,
                 rest,
                 None if now is None else imbalance(now.loads()),
-                self._rows,
+                rows,
                 plan,
                 self.coming(),
                 self.problem or (None if self._pace.advances else "too few batches were seen"),
                 self._windows.by,
                 self._windows.names,
-                None if now is None or not self._rows else imbalance(measured_loads(self._rows, now)),
+                None if now is None or not rows else imbalance(measured_loads(rows, now)),
+                self._cost,
             )
+
+    def _home(self, key: int) -> int:
+        return tail_partition(key, self.facts.partitions)
 
     def _as_plan(self, grids: Mapping[int, Grid]) -> JoinPlan:
         return JoinPlan({key: Cells(self._landed(key, grid)) for key, grid in grids.items() if grid != TAIL})
@@ -278,13 +286,6 @@ def _facts(report: BatchReport, seen: JoinBatch | None) -> BatchFacts:
         Maxima() if seen is None else Maxima(_latest(seen.left), _latest(seen.right)),
         None if report.watermark is None else round(report.watermark * 1000) * 1000,
     )
-
-
-def _rows_by_partition(report: BatchReport, partitions: int) -> tuple[int, ...] | None:
-    """Rows that each partition of the join took in, if one stage with so many tasks reads Spark's own exchanges."""
-    runs = [run for run in report.tasks or () if run.edge is None and run.task is not None and run.bytes_read]
-    by_task = {run.task: run.rows_in for run in runs if run.task is not None and not run.failed}
-    return tuple(by_task[task] for task in sorted(by_task)) if len(by_task) == partitions == len(runs) else None
 
 
 def _latest(side: JoinSide | None) -> int | None:

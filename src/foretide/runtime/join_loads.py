@@ -29,10 +29,13 @@ Loads = tuple[tuple[KeyLoad, ...], tuple[TailLoad, ...]]
 
 
 class KeyWindows:
-    """Counts keys window by window. What comes next is told by whichever model did best of late, on each side."""
+    """Counts keys window by window. What comes next is told by whichever model did best of late, on each side.
+
+    `count` windows are over, the last one with so many `batches`.
+    """
 
     def __init__(self, windows: WindowSettings, seer: KeySeer | None = None) -> None:
-        self.windows, self.count = windows, 0
+        self.windows, self.count, self.batches = windows, 0, 0
         self.names: dict[int, str] = {}
         self._seer, self._votes = seer, (KeyVote(), KeyVote())
         self._began: float | None = None
@@ -41,8 +44,8 @@ class KeyWindows:
         self._last: tuple[Mapping[int, int], Mapping[int, int]] = ({}, {})
         self._last_rows = (0, 0)
 
-    def see(self, report: BatchReport, left: JoinSide | None, right: JoinSide | None) -> None:
-        """Add a batch, and close a window once it is over."""
+    def see(self, report: BatchReport, left: JoinSide | None, right: JoinSide | None) -> bool:
+        """Add a batch, and close a window once it is over; whether that was now."""
         if self._began is None:
             self._began = report.finished - report.duration
             self._number = self.windows.number(self._began)
@@ -54,6 +57,8 @@ class KeyWindows:
         if number > self._number and report.finished - self._began >= self.windows.window:
             self._number = number
             self._close(report.finished - self.windows.window)
+            return True
+        return False
 
     def _name(self, names: Mapping[int, str]) -> None:
         """Remember what keys are called, of the latest ones."""
@@ -69,6 +74,7 @@ class KeyWindows:
             return
         self._hear()
         self._last, self._last_rows = (left.keys or {}, right.keys or {}), (left.rows, right.rows)
+        self.batches = len(self._batches)
         sides = [self._known(side) for side in (_LEFT, _RIGHT)]
         for vote, window in zip(self._votes, sides, strict=True):
             vote.learn(window)
@@ -100,7 +106,7 @@ class KeyWindows:
     def last(self, partitions: int) -> Loads:
         """Rows of the last window."""
         left, right = self._last
-        return _loads(left, right, self._last_rows, partitions)
+        return loads_of(left, right, self._last_rows, partitions)
 
     def foreseen(self, partitions: int) -> Loads:
         """Rows of the window to come, if as many come as in the last one."""
@@ -111,7 +117,7 @@ class KeyWindows:
             {int(key): share * rows for key, share in best.shares.items() if key != _OTHERS} if best else {}
             for best, rows in zip((vote.best for vote in self._votes), self._last_rows, strict=True)
         ]
-        return _loads(counts[_LEFT], counts[_RIGHT], self._last_rows, partitions)
+        return loads_of(counts[_LEFT], counts[_RIGHT], self._last_rows, partitions)
 
 
 def _added_up(sides: Iterable[JoinSide | None]) -> JoinSide:
@@ -130,7 +136,8 @@ def _said_by(votes: Iterable[KeyVote]) -> str:
     return " and ".join(dict.fromkeys(vote.best.model for vote in votes if vote.best))
 
 
-def _loads(left: Mapping[int, float], right: Mapping[int, float], rows: tuple[int, int], partitions: int) -> Loads:
+def loads_of(left: Mapping[int, float], right: Mapping[int, float], rows: tuple[int, int], partitions: int) -> Loads:
+    """The keys that were counted, and the rest of all rows, taken as spread evenly."""
     keys = tuple(KeyLoad(key, left.get(key, 0.0), right.get(key, 0.0)) for key in sorted({*left, *right}))
     rest = [max(0.0, rows[_LEFT] - sum(left.values())), max(0.0, rows[_RIGHT] - sum(right.values()))]
     return keys, (TailLoad(rest[_LEFT] / partitions, rest[_RIGHT] / partitions),) * partitions

@@ -9,10 +9,12 @@ from typing import Literal
 from foretide.control.actions import SetExecutors, SetJoinPlan
 from foretide.control.decision import Expectation, Wish
 from foretide.control.join_view import JoinView
+from foretide.control.measured import cores_in_service
 from foretide.control.world import World
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError, ModelError
 from foretide.planning.join import plan_join, predict
+from foretide.planning.join_cost import JoinCost
 from foretide.planning.join_model import NO_PLAN, Home, JoinPlan
 from foretide.planning.join_scaling import Joiner, Resources, Scaling, scale
 from foretide.planning.join_settings import JoinSettings, ScalingSettings, Variant, WindowSettings
@@ -43,6 +45,9 @@ class HotKeySettings:
             in force is given up.
         target: LI that a plan tries to reach.
         least_gain: LI that a new plan has to gain, or the old one stays.
+        least_saving: Share of a join's time that splitting keys has to save on the cores there are, by what its tasks
+            were measured to cost, or all keys stay where the hash puts them; a plan in force is given up once it
+            saves nothing. 0 or less: always split.
         reactive_above: LI above which `reactive` plans anew.
         scale: Whether executors are asked for, or given back, as Algorithm 3 has it.
         theta: An executor lags when its latency is at least so many times the average (eq 15).
@@ -64,6 +69,7 @@ class HotKeySettings:
     hot_above: float = 0.5
     target: float = 0.08
     least_gain: float = 0.1
+    least_saving: float = 0.05
     reactive_above: float = 0.3
     scale: bool = False
     theta: float = 1.5
@@ -73,6 +79,8 @@ class HotKeySettings:
     largest: float = 4.0
 
     def __post_init__(self) -> None:
+        if not self.least_saving < 1:
+            raise ControlSettingError(f"hot keys: least_saving is {self.least_saving}; give a share below 1")
         if not self.hot_above >= 0:
             raise ControlSettingError(f"hot keys: hot_above is {self.hot_above}; give an LI, 0 or more")
         try:
@@ -132,33 +140,47 @@ class HotKeys:
             if view.windows <= planned.get(name, 0) or view.pending is not None or view.problem is not None:
                 continue
             planned[name] = view.windows
-            wishes += self._planned(view)
+            wishes += self._planned(view, cores_in_service(world))
         return HotKeyState(planned), wishes + (self._scaled(world) if self.settings.scale and world.joins else [])
 
-    def _planned(self, view: JoinView) -> list[Wish]:
+    def _planned(self, view: JoinView, cores: int) -> list[Wish]:
         """What the planner says, if it says something else than what is in force."""
         foresees = self.settings.choice == "forecast" and bool(view.foreseen)
         keys, tail = (view.foreseen, view.foreseen_tail) if foresees else (view.keys, view.tail)
+        cost = None if view.cost is None else replace(view.cost, cores=cores)
         home = _home(view.partitions)
-        by_hash = predict(NO_PLAN, keys, tail, home).imbalance
-        if by_hash < self.settings.hot_above * (_COLD if view.plan.grids else 1.0):
-            return [self._given_up(view, by_hash)] if view.plan.grids else []
-        now = predict(view.plan, keys, tail, home)
+        by_hash, now = (predict(plan, keys, tail, home, cost) for plan in (NO_PLAN, view.plan))
+        if by_hash.imbalance < self.settings.hot_above * (_COLD if view.plan.grids else 1.0):
+            reason = f"no key is hot any more: by the hash alone LI would be {by_hash.imbalance:.2f}"
+            return self._given_up(view, reason)
         if self.settings.choice == "reactive" and now.imbalance <= self.settings.reactive_above:
             return []
         hot = sorted(keys, key=lambda load: (-load.left * load.right, -load.rows, load.key))
-        plan = plan_join(hot, tail, view.partitions, self.settings.planning, view.plan, view.how, home)
+        plan = plan_join(hot, tail, view.partitions, self.settings.planning, view.plan, view.how, home, cost)
+        then = predict(plan, keys, tail, home, cost)
+        if cost is not None and not self._pays(saved := _saved(then, by_hash, cost), view):
+            return self._given_up(view, f"split keys cost more than they save: the join would take {_less(saved)}")
         if plan == view.plan:
             return []
-        return [self._wished(view, plan, now.imbalance, f"foreseen by {view.by}" if foresees else "of the last window")]
+        which = f"foreseen by {view.by}" if foresees else "of the last window"
+        return [self._wished(view, plan, now, which, None if cost is None else _saved(then, now, cost))]
 
-    def _given_up(self, view: JoinView, by_hash: float) -> Wish:
-        reason = f"no key is hot any more: by the hash alone LI would be {by_hash:.2f}"
-        return Wish(self.name, SetJoinPlan(view.name, {}), reason, Expectation("fewer copies of rows"))
+    def _pays(self, saved: float, view: JoinView) -> bool:
+        """Whether splitting keys saves enough; once they are split, anything is."""
+        least = self.settings.least_saving
+        return least <= 0 or saved >= (0.0 if view.plan.grids else least)
 
-    def _wished(self, view: JoinView, plan: JoinPlan, now: float, which: str) -> Wish:
-        reason = f"for the keys {which} LI would be {now:.2f}. {' '.join(explain_plan(plan, view.plan, view.names))}"
-        words = f"LI of join '{view.name}' at {plan.imbalance:.2f} instead of {now:.2f}"
+    def _given_up(self, view: JoinView, reason: str) -> list[Wish]:
+        """All keys back to the hash, if some are not there."""
+        if not view.plan.grids:
+            return []
+        return [Wish(self.name, SetJoinPlan(view.name, {}), reason, Expectation("fewer copies of rows"))]
+
+    def _wished(self, view: JoinView, plan: JoinPlan, now: JoinPlan, which: str, saved: float | None) -> Wish:
+        saving = "" if saved is None else f" By what its tasks have cost, the join takes {_less(saved)}."
+        told = " ".join(explain_plan(plan, view.plan, view.names))
+        reason = f"for the keys {which} LI would be {now.imbalance:.2f}. {told}{saving}"
+        words = f"LI of join '{view.name}' at {plan.imbalance:.2f} instead of {now.imbalance:.2f}"
         grids = {key: grid.rows for key, grid in plan.grids.items()}
         names = {key: view.names[key] for key in grids if key in view.names}
         return Wish(self.name, SetJoinPlan(view.name, grids, names), reason, Expectation(words))
@@ -188,6 +210,15 @@ def _why(first: Scaling, answer: Scaling) -> str:
     if first == answer:
         return answer.reason
     return f"{first.reason}, which needs a new session (spark.executor.cores, spark.executor.memory); {answer.reason}"
+
+
+def _saved(plan: JoinPlan, before: JoinPlan, cost: JoinCost) -> float:
+    """The share of the time until all tasks are done that a plan saves."""
+    return 1 - cost.span(plan.work) / cost.span(before.work)
+
+
+def _less(saved: float) -> str:
+    return f"{abs(saved):.0%} {'less' if saved >= 0 else 'more'} time".replace("%", " %")
 
 
 def _home(partitions: int) -> Home:
