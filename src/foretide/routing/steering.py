@@ -6,6 +6,7 @@ Salt 0 is the tail's: every key that has no plan carries it, so no other cell ma
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,6 +46,7 @@ def salts_for(key_hash: int, partitions: int, wanted: Sequence[int], taken: Coll
         size *= 4
 
 
+@lru_cache(maxsize=1 << 16)
 def tail_partition(key_hash: int, partitions: int) -> int:
     """The partition of a key that has no plan."""
     return int(partitions_of(key_hash, [TAIL_SALT], partitions)[0])

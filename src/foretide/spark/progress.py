@@ -83,6 +83,8 @@ class QueryReader:
         return reports
 
     def _fresh(self) -> list[StreamingQueryProgress]:
+        if not self._has_news():
+            return []
         latest = self._query.lastProgress
         if latest is None or latest.batchId <= self._last:
             return []
@@ -91,6 +93,12 @@ class QueryReader:
         if fresh:
             self._last = fresh[-1].batchId
         return fresh
+
+    def _has_news(self) -> bool:
+        """Whether there may be a batch to report; a short question, because the whole progress is dear to ask for."""
+        behind: Any = getattr(self._query, "_jsq", None)
+        latest = None if behind is None else behind.lastProgress()
+        return behind is None or (latest is not None and latest.batchId() > self._last)
 
     def prepare(self) -> None:
         """Get in touch with Spark before the first batch ends: its REST interface takes seconds to wake up."""
