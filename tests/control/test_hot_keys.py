@@ -129,6 +129,7 @@ def test_what_makes_no_sense_is_refused():
         {"cap": 0.0},
         {"most_keys": 0},
         {"least_saving": 1},
+        {"busy": 0.0},
     ):
         with pytest.raises(ControlSettingError, match=f"hot keys: {next(iter(wrong))}"):
             HotKeySettings(**wrong)

@@ -18,7 +18,7 @@ from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.spark.levers import Levers
 
 SCHEMA = "key long, t timestamp, v long"
-ROWS, SECONDS, MOST_FILES, PATIENCE = 3_000, 10, 40, 200
+ROWS, SECONDS, MOST_FILES, PATIENCE = 3_000, 10, 40, 300
 EPOCH = 1_700_000_000
 BOUND = "rt >= lt - INTERVAL 2 SECONDS AND rt <= lt + INTERVAL 2 SECONDS"
 
@@ -64,7 +64,7 @@ class Story:
         writer = kept(joined).writeStream.format("parquet").option("path", str(folder / "out"))
         self.query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
         settings = ft.Settings(
-            hot_keys=HotKeySettings(scale=True, window=3600.0),
+            hot_keys=HotKeySettings(scale=True, window=3600.0, busy=0.2, idle=0.1),  # other tests take cores as well
             guards=GuardSettings(cooldown=0, cooldown_down=0, down_window=0, settle_batches=0),
             trials=TrialSettings(roll_back=False),
             monitoring=ft.MonitorSettings(store="", workers_every=1.0, machines_every=0),

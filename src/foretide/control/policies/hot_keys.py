@@ -55,6 +55,8 @@ class HotKeySettings:
         memory_unit: Megabytes of one unit (m0).
         cap: Most units that an executor gets in one turn (lambda*).
         largest: Most units that an executor may have: the size of its machine.
+        busy: Share of its cores from which on an executor needs more, whether or not it lags behind others.
+        idle: Where all executors use less than this share, one is given back.
     """
 
     choice: Choice = "forecast"
@@ -77,6 +79,8 @@ class HotKeySettings:
     memory_unit: float = 1024.0
     cap: float = 1.0
     largest: float = 4.0
+    busy: float = 0.8
+    idle: float = 0.3
 
     def __post_init__(self) -> None:
         if not self.least_saving < 1:
@@ -111,7 +115,9 @@ class HotKeySettings:
     @property
     def scaling(self) -> ScalingSettings:
         """As Algorithm 3 has it."""
-        return ScalingSettings(self.theta, self.cores_unit, self.memory_unit, self.cap, self.largest)
+        return ScalingSettings(
+            self.theta, self.cores_unit, self.memory_unit, self.cap, self.largest, self.busy, self.idle
+        )
 
 
 @dataclass(frozen=True, slots=True)
