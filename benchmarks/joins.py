@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,9 @@ SIZES = tuple(
     Case(f"{rows:,} rows", 1.5, rows=(rows,), kept=10, rounds=rounds)
     for rows, rounds in ((1_000, 3), (2_000, 3), (4_000, 1))
 )
+WARM_UP = replace(CASES[0], name="warm-up")
+"""Java compiles for a minute or two what it then runs for days; with two cores that would be measured instead."""
+
 AMONG_RIVALS = Case("5,000 rows", 1.5, rows=(5_000,))
 FLUCTUATING = Case("rate between 2,000 and 8,000", hot=0.5, rows=(2_000, 8_000, 4_000, 7_000, 3_000))
 RIVALS = ("2 partitions", "16 partitions", "salted by hand", "ContRand-like", "BiStream-like")
@@ -79,8 +82,8 @@ def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - no pi
     spark = ft.session("local[2]", "foretide-joins", {"spark.sql.streaming.numRecentProgressUpdates": "1000"})
     spark.sparkContext.setLogLevel("OFF")
     bench = Bench(spark, Path(tempfile.mkdtemp(prefix="foretide-joins-")))
-    for variant in ("stock", "foretide"):
-        bench.one(Case("warm-up", 1.5, rows=(500,)), variant)
+    for variant in () if quick else ("stock", "foretide") * 2:
+        bench.one(WARM_UP, variant)
     cases = CASES[3:4] if quick else CASES
     hot = CASES[3]
     found: dict[str, Any] = {"by skew, 8 partitions": [bench.row(case) for case in cases]}

@@ -162,6 +162,10 @@ def test_keys_are_split_only_where_that_saves_time(cores, task, is_split):
     assert eager.wish(eager.start(), a_world(view, cores_per_executor=cores))[1]
 
 
+def test_tasks_that_cost_nothing_are_no_reason_to_split():
+    assert wishes(a_view(cost=JoinCost(0.0, 0.0, 0.0))) == []
+
+
 def test_a_plan_that_costs_more_than_it_saves_is_given_up():
     plan = JoinPlan({13: Grid(((0, 1), (2, 3)))})
     policy = HotKeys()

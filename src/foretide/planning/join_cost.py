@@ -3,7 +3,7 @@
 Aj-Stream's load |R| x dS (eq 1) counts pairs of rows whatever their keys are. Spark compares rows of one key only, and
 each row costs something by itself, each copy as well. So balance by eq 1 is not yet balance of time, and a plan may
 cost more in copies than it saves. Both can be told once it is known what a row and a pair cost on this machine, for
-this join: by the processor times of its tasks.
+this join: by the times that its tasks took.
 """
 
 from __future__ import annotations

@@ -219,8 +219,9 @@ def _why(first: Scaling, answer: Scaling) -> str:
 
 
 def _saved(plan: JoinPlan, before: JoinPlan, cost: JoinCost) -> float:
-    """The share of the time until all tasks are done that a plan saves."""
-    return 1 - cost.span(plan.work) / cost.span(before.work)
+    """The share of the time until all tasks are done that a plan saves; nothing where nothing costs anything."""
+    now = cost.span(before.work)
+    return 1 - cost.span(plan.work) / now if now > 0 else 0.0
 
 
 def _less(saved: float) -> str:
