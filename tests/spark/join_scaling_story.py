@@ -123,4 +123,5 @@ def main(folder):
     spark.stop()
 
 
-main(sys.argv[1])
+if __name__ == "__main__":
+    main(sys.argv[1])
