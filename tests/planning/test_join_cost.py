@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foretide.planning.join import plan_join, predict
@@ -42,6 +42,7 @@ def test_what_is_learnt_follows_when_costs_change():
 
 
 @settings(deadline=None)
+@example(tasks=[(8715753.0, 4357878.0, 0.0)], times=3)
 @given(
     tasks=st.lists(st.tuples(st.floats(0, 1e7), st.floats(0, 1e12), st.floats(0, 1e4)), min_size=1, max_size=8),
     times=st.integers(1, 5),

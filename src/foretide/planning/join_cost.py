@@ -75,12 +75,14 @@ class CostModel:
     def cost(self) -> JoinCost:
         """What is most likely, among what is possible: nothing costs less than nothing."""
         weights, moments = np.array(self.weights), np.array(self.moments)
+        unit = 1 / np.sqrt(np.diag(weights))  # rows, pairs and tasks differ by many powers of ten
+        even, moments = weights * np.outer(unit, unit), moments * unit
         kept = [0, 1, 2]
         while kept:
-            found = np.linalg.solve(weights[np.ix_(kept, kept)], moments[kept])
+            found = np.linalg.lstsq(even[np.ix_(kept, kept)], moments[kept])[0] * unit[kept]
             if (found >= 0).all():
                 break
-            kept.pop(int(found.argmin()))
+            kept.pop(int((found / unit[kept]).argmin()))
         full = dict(zip(kept, found.tolist(), strict=True)) if kept else {}
         return JoinCost(*(full.get(place, 0.0) for place in range(3)))
 
