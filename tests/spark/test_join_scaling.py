@@ -1,6 +1,7 @@
 """An overloaded join gets another executor, and gives it back: Algorithm 3 on real executors."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 
 from helpers import environment
 
-pytestmark = [pytest.mark.spark, pytest.mark.apart]
+alone = pytest.mark.skipif("FORETIDE_ALONE" not in os.environ, reason="needs a core of its own: set FORETIDE_ALONE=1")
+pytestmark = [pytest.mark.spark, pytest.mark.apart, alone]
 STORY = Path(__file__).with_name("join_scaling_story.py")
 
 
