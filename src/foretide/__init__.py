@@ -47,7 +47,8 @@ from foretide.metrics.snapshot import Known, Snapshot, Unknown
 from foretide.runtime.attach import control
 from foretide.runtime.controller import Controller
 from foretide.runtime.monitor_settings import MonitorSettings
-from foretide.runtime.pipeline import Pipeline, RunSettings, submit
+from foretide.runtime.pipeline import Pipeline, submit
+from foretide.runtime.run_settings import RunSettings
 from foretide.runtime.settings.load import load_settings
 from foretide.runtime.settings.model import Settings
 from foretide.spark.edge import edge

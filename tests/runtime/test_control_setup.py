@@ -8,7 +8,8 @@ import pytest
 from foretide.folder.control_folder import ControlFolder
 from foretide.metrics.batch import BatchReport, StateSize
 from foretide.runtime.attach import _setup
-from foretide.runtime.pipeline import Pipeline, RunSettings
+from foretide.runtime.pipeline import Pipeline
+from foretide.runtime.run_settings import RunSettings
 from foretide.topology.graph import Bolt, From, Spout, Topology
 from foretide.topology.grouping import Fields
 from foretide.topology.shape import Shape

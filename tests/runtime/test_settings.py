@@ -17,7 +17,7 @@ from foretide.control.step import Control
 from foretide.durations import in_seconds
 from foretide.errors import ControlSettingError, SettingsError
 from foretide.runtime.monitor_settings import MonitorSettings
-from foretide.runtime.pipeline import RunSettings
+from foretide.runtime.run_settings import RunSettings
 from foretide.runtime.settings.keys import KEYS, SECTIONS, attributes
 from foretide.runtime.settings.kinds import bare
 from foretide.runtime.settings.load import in_force, load_settings

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+TIME_EVERY = 10
+"""Python bolts time one tuple out of this many unless set otherwise (N_m of DRS)."""
+
 
 @dataclass(frozen=True, slots=True)
 class EdgeFlow:

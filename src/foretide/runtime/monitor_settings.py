@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from foretide.durations import Seconds
 from foretide.errors import MonitoringError
+from foretide.metrics.batch import TIME_EVERY
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.rules import DEFAULT_RULES, Rule
 from foretide.metrics.smoothing import Fading, Smoother
-from foretide.spark.timing import EVERY
 
 SMOOTHED = ("service_time_ms", "service_scv", "arrival_scv", "selectivity", "flow_fraction")
 """What planning reads: smoothed, so that one odd batch moves nothing."""
@@ -40,7 +40,7 @@ class MonitorSettings:
 
     store: str | None = None
     retention: Seconds = 7 * 24 * 3600.0
-    time_every: int = EVERY
+    time_every: int = TIME_EVERY
     tasks_every: Seconds = 0.0
     workers_every: Seconds = 5.0
     machines_every: Seconds = 15.0

@@ -9,25 +9,23 @@ from __future__ import annotations
 import logging
 import queue
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from foretide.durations import Seconds
-from foretide.errors import BatchTimeoutError, FeedbackGrowthError, ForetideError, RestartFailedError, SettingsError
+from foretide.errors import BatchTimeoutError, FeedbackGrowthError, ForetideError, RestartFailedError
 from foretide.folder.control_folder import ControlFolder
 from foretide.metrics.audit import Alarm
+from foretide.metrics.batch import TIME_EVERY
 from foretide.routing.table import RouteTable, parse_ratio
 from foretide.runtime.balance import LoadAwareBalance
 from foretide.runtime.follower import Follower, OnReport
 from foretide.runtime.loops import LoopGuard
-from foretide.runtime.monitor_settings import MonitorSettings
+from foretide.runtime.run_settings import RunSettings
 from foretide.runtime.timeout import BatchClock
 from foretide.spark.compile import compile_topology
 from foretide.spark.progress import QueryReader
 from foretide.spark.query import read_output, start_query
 from foretide.spark.state_partitions import is_settled, repartition_state
-from foretide.spark.timing import EVERY
-from foretide.topology.sink import Guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OnReport", "Pipeline", "RunSettings", "submit"]
 
-_OUTPUT_MODES = ("append", "update", "complete")
-
 _PAUSE = 10.0
 _REVIVE_WAIT = 1.0
 _LONGEST_WAIT = 60.0
@@ -48,47 +44,6 @@ _WELL_AFTER = 10
 """Batches after which a query that was brought back to life counts as well again."""
 
 log = logging.getLogger("foretide")
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """How a pipeline runs.
-
-    Attributes:
-        guarantee: exactly-once, at-least-once, at-most-once (on replay sources), or none.
-        trigger: Time between two batches, such as `500 milliseconds`; None takes one batch of what is there and ends.
-        audit_ids: Also compare the XOR of tuple ids on both sides of every edge.
-        batch_timeout: Seconds after which a batch is cancelled and replayed from the checkpoint; None waits.
-        tries: How often one batch may run into its time-out before the pipeline gives up.
-        revive: How often a query that died is started again from its checkpoint before the pipeline gives up, each
-            time after twice the wait; ten batches in a row make it well again. 0 lets it die at once.
-        output_mode: Spark's output mode; files take only `append`.
-        loop_patience: Batches over which a feedback loop may grow before it is stopped.
-        monitoring: What is measured and kept, and when an alarm is raised; None measures nothing but the audit.
-    """
-
-    guarantee: Guarantee = "exactly-once"
-    trigger: str | None = "500 milliseconds"
-    audit_ids: bool = False
-    batch_timeout: Seconds | None = None
-    tries: int = 3
-    revive: int = 0
-    output_mode: str = "append"
-    loop_patience: int = 50
-    monitoring: MonitorSettings | None = field(default_factory=MonitorSettings)
-
-    def __post_init__(self) -> None:
-        timeout = self.batch_timeout
-        bounds = {
-            "batch_timeout": (timeout is None or timeout > 0, "seconds above 0, or none"),
-            "tries": (self.tries >= 1, "1 or more"),
-            "revive": (self.revive >= 0, "0 or more"),
-            "output_mode": (self.output_mode.lower() in _OUTPUT_MODES, f"one of {', '.join(_OUTPUT_MODES)}"),
-            "loop_patience": (self.loop_patience >= 1, "1 or more"),
-        }
-        bad = [f"{name}={getattr(self, name)} (give {what})" for name, (good, what) in bounds.items() if not good]
-        if bad:
-            raise SettingsError("run settings", f"out of bounds: {', '.join(bad)}")
 
 
 class Pipeline(Follower):
@@ -110,7 +65,7 @@ class Pipeline(Follower):
 
     def _compile(self, topology: Topology, folder: ControlFolder) -> Any:
         settings = self.settings
-        every = settings.monitoring.time_every if settings.monitoring else EVERY
+        every = settings.monitoring.time_every if settings.monitoring else TIME_EVERY
         return compile_topology(
             self.spark, topology, self.sink, folder, settings.guarantee, audit=settings.audit_ids, time_every=every
         )

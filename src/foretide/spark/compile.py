@@ -17,12 +17,13 @@ from pyspark.sql import functions as F
 
 from foretide.errors import Problem, RouteError, TopologyError, WorkloadError
 from foretide.folder.publication import make_folder
+from foretide.metrics.batch import TIME_EVERY
 from foretide.spark import sources
 from foretide.spark.bolts import DEAD_COLUMN, DEAD_TYPE, run_python
 from foretide.spark.edge import exchange, placed, task_column
 from foretide.spark.event_times import observe_event_times
 from foretide.spark.stateful import has_state, has_watermark, is_stateful
-from foretide.spark.timing import EVERY, Timers
+from foretide.spark.timing import Timers
 from foretide.topology.graph import (
     DEAD_LETTERS,
     STREAM_COLUMN,
@@ -66,7 +67,7 @@ def compile_topology(
     guarantee: Guarantee = "exactly-once",
     *,
     audit: bool = False,
-    time_every: int = EVERY,
+    time_every: int = TIME_EVERY,
 ) -> Compiled:
     """Compile a topology, or raise one error that lists everything that is wrong with it.
 

@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.accumulators import AccumulatorParam
 
-from foretide.metrics.batch import BoltTimes
+from foretide.metrics.batch import TIME_EVERY, BoltTimes
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
-
-EVERY = 10
-"""Tuples of which one is timed (DRS's N_m), unless said otherwise."""
 
 Sums = tuple[int, int, float, float, int]
 _NOTHING: Sums = (0, 0, 0.0, 0.0, 0)
@@ -39,7 +36,7 @@ class Timer:
     """What a bolt holds on an executor to report its times."""
 
     sums: Accumulator[Sums]
-    every: int = EVERY
+    every: int = TIME_EVERY
 
     def report(self, tuples: int, timed: int, seconds: float, squares: float) -> None:
         """Add to what came home so far."""
@@ -122,7 +119,7 @@ class Timers:
     _before: dict[str, Sums] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, context: SparkContext, each: Mapping[str, bool], every: int = EVERY) -> Timers:
+    def of(cls, context: SparkContext, each: Mapping[str, bool], every: int = TIME_EVERY) -> Timers:
         """Timers for bolts by id; the flag says whether a bolt's tuples are timed one by one."""
         made = {bolt: Timer(context.accumulator(_NOTHING, _Adding()), every) for bolt in each}
         return cls(each, made)

@@ -22,7 +22,7 @@ from foretide.control.step import Control
 from foretide.control.votes import VoteSettings
 from foretide.errors import ControlSettingError
 from foretide.runtime.monitor_settings import MonitorSettings
-from foretide.runtime.pipeline import RunSettings
+from foretide.runtime.run_settings import RunSettings
 from foretide.runtime.seer_settings import SeerSettings
 from foretide.runtime.settings.loop import LoopSettings, StaticSettings
 
