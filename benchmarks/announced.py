@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from foretide.control.actions import Quarantine, QuarantineHost, SetReplicas
-from foretide.control.foresight import Ahead, Foresight, Outlook
+from foretide.control.actions.registry import Quarantine, QuarantineHost, SetReplicas
 from foretide.control.policies.bypass import Bypass, BypassSettings
-from foretide.control.policies.paper_rule import PaperRule, PaperRuleSettings
+from foretide.control.policies.prediction_error import PaperRule, PaperRuleSettings
 from foretide.control.policies.reactive import Reactive
 from foretide.control.policies.static import Static
 from foretide.control.rehearsal import Foresee, Report, rehearse
 from foretide.control.rehearsal_rig import Hog, Load, Rig
 from foretide.control.step import Control
-from foretide.control.world import World
+from foretide.control.world.forecasts import Ahead, Foresight, Outlook
+from foretide.control.world.world import World
 from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.forecaster import LEVELS, State
-from foretide.forecasting.workers import MachineFrame, WorkerNetSettings
-from foretide.forecasting.workers_forecaster import WorkerForecaster
+from foretide.forecasting.workers.forecaster import WorkerForecaster
+from foretide.forecasting.workers.frames import MachineFrame, WorkerNetSettings
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.workloads.announced import Trouble, reading, troubles

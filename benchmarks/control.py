@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.announced import announced
-from foretide.control.observed import Observed
 from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.processors import Processors
 from foretide.control.policies.reactive import Reactive, ReactiveSettings
@@ -25,11 +24,12 @@ from foretide.control.policies.replicas import Replicas, ReplicaSettings
 from foretide.control.policies.static import Static
 from foretide.control.rehearsal import Predictor, Report, last_value, moving_average, perfect, rehearse
 from foretide.control.rehearsal_rig import Load, Rig
-from foretide.control.setup import OperatorSetup, Setup, Target
 from foretide.control.step import Control, step
-from foretide.control.world import World
-from foretide.forecasting.catalogue import MODELS, make
-from foretide.metrics.catalogue import at_level
+from foretide.control.world.observed import Observed
+from foretide.control.world.setup import OperatorSetup, Setup, Target
+from foretide.control.world.world import World
+from foretide.forecasting.load.registry import MODELS, make
+from foretide.metrics.catalogue.registry import at_level
 from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Snapshot
 from foretide.queueing.model import BatchCosts

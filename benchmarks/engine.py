@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 import foretide as ft
-from foretide.folder.control_folder import ControlFolder
+from foretide.control_folder.folder import ControlFolder
 from foretide.routing.ring import DEFAULT_SLOTS
-from foretide.spark.edge import barrier
-from foretide.spark.placement import slot_of
-from foretide.spark.progress import QueryReader
+from foretide.spark.edges.edge import barrier
+from foretide.spark.edges.groupings import slot_of
+from foretide.spark.progress.reader import QueryReader
 from foretide.workloads.keyed import Keyed
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from foretide.forecasting.catalogue import make_mix
-from foretide.forecasting.picture import draw_rolled
-from foretide.forecasting.rolling import Horizon, Rolled, roll_mix
+from foretide.forecasting.backtest import Horizon, Rolled, roll_mix
+from foretide.forecasting.load.registry import make_mix
 from foretide.forecasting.scores import bootstrap_difference, percentage_errors
 from foretide.forecasting.seasons import calendar_seasons
+from foretide.reports.forecast_plot import draw_rolled
 from foretide.workloads.traces import TRACES, load_trace
 
 HORIZONS = (1, 3)

@@ -28,12 +28,12 @@ import numpy as np
 import pandas as pd
 
 from foretide.forecasting.budget import TrainingBudget
-from foretide.forecasting.keys import KeyEwma, KeyModel, LastWindow
-from foretide.forecasting.keys_forecaster import KeyNet, KeyNetSettings
-from foretide.forecasting.keys_scores import heavy_recall, top_recall, total_variation
-from foretide.forecasting.workers import MachineFrame, WorkerHistory, WorkerNetSettings
-from foretide.forecasting.workers_baselines import arima_one_step, svr_one_step
-from foretide.forecasting.workers_forecaster import WorkerForecaster
+from foretide.forecasting.keys.forecaster import KeyNet, KeyNetSettings
+from foretide.forecasting.keys.models import KeyEwma, KeyModel, LastWindow
+from foretide.forecasting.keys.scores import heavy_recall, top_recall, total_variation
+from foretide.forecasting.workers.baselines import arima_one_step, svr_one_step
+from foretide.forecasting.workers.forecaster import WorkerForecaster
+from foretide.forecasting.workers.frames import MachineFrame, WorkerHistory, WorkerNetSettings
 from foretide.workloads.colocated import colocated_steps
 from foretide.workloads.hot_keys import zipf_windows
 

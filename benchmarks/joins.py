@@ -28,10 +28,10 @@ from pyspark.sql import functions as F
 import foretide as ft
 from benchmarks.joins_counts import hot_counts
 from benchmarks.joins_moving import moving_keys
-from foretide.control.effects import TrialSettings
-from foretide.control.guard_settings import GuardSettings
+from foretide.control.decisions.effects import TrialSettings
 from foretide.control.policies.hot_keys import HotKeySettings
-from foretide.planning.join_model import imbalance
+from foretide.control.settings import GuardSettings
+from foretide.joins.plan import imbalance
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 import foretide as ft
-from foretide.planning.join_model import imbalance
+from foretide.joins.plan import imbalance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

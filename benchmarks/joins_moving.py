@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from foretide.forecasting.keys import Key, KeyEwma, KeyModel, LastWindow
-from foretide.forecasting.keys_forecaster import KeyNet
-from foretide.forecasting.keys_vote import KeyVote
-from foretide.planning.join import plan_join, predict
-from foretide.planning.join_model import JoinPlan, KeyLoad, tail_of
-from foretide.planning.join_settings import JoinSettings
-from foretide.routing.steering import tail_partition
+from foretide.forecasting.keys.forecaster import KeyNet
+from foretide.forecasting.keys.models import Key, KeyEwma, KeyModel, LastWindow
+from foretide.forecasting.keys.vote import KeyVote
+from foretide.joins.placement.salts import tail_partition
+from foretide.joins.plan import JoinPlan, KeyLoad, tail_of
+from foretide.joins.planning.planner import plan_join, predict
+from foretide.joins.settings import JoinSettings
 from foretide.workloads.hot_keys import zipf_windows
 
 PARTITIONS, MOST, ROWS = 8, 64, 20_000

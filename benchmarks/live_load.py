@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 import foretide as ft
-from foretide.control.actions import SetReplicas
-from foretide.control.guard_settings import GuardSettings
+from foretide.apps.verify import is_over, origin_of, replay_of, taken_by
+from foretide.control.actions.registry import SetReplicas
 from foretide.control.policies.reactive import Reactive, ReactiveSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
-from foretide.runtime.arrivals import latencies
-from foretide.runtime.replayed import is_over, origin_of, replay_of, taken_by
+from foretide.control.settings import GuardSettings
+from foretide.runtime.monitoring.tuple_latency import latencies
 from foretide.workloads.keyed import Keyed
 
 POOL, EDGE = 12, "ask"

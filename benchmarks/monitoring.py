@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 import foretide as ft
-from foretide.metrics.catalogue import at_level
+from foretide.metrics.catalogue.registry import at_level
 from foretide.metrics.metric import Level, Sample
-from foretide.runtime.board import Board
+from foretide.runtime.monitoring.latest import Board
 from foretide.spark.query import start_query
 
 if TYPE_CHECKING:

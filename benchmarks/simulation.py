@@ -16,10 +16,10 @@ import numpy as np
 
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.queueing.simulator import simulate
-from foretide.queueing.simulator_routes import Route
-from foretide.queueing.simulator_scenario import Scenario
-from foretide.queueing.simulator_workers import Outage, Slowdown
+from foretide.simulation.routes import Route
+from foretide.simulation.scenario import Scenario
+from foretide.simulation.simulate import simulate
+from foretide.simulation.workers import Outage, Slowdown
 
 NAMES = ("read", "parse", "count", "write")
 

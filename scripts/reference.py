@@ -13,16 +13,16 @@ from typer.main import get_command
 
 from foretide import errors
 from foretide.cli import app
-from foretide.metrics.catalogue import CATALOGUE, at_level
+from foretide.metrics.catalogue.registry import CATALOGUE, at_level
 from foretide.metrics.metric import Level
-from foretide.runtime.monitor_settings import MonitorSettings
-from foretide.runtime.settings.keys import KEYS, PYTHON_ONLY, SECTIONS, Key, attributes
-from foretide.runtime.settings.kinds import in_words, said
-from foretide.runtime.settings.load import DEFAULT_FILE
-from foretide.runtime.settings.model import Settings
-from foretide.runtime.settings.sources import CONFIG, ELSEWHERE
-from foretide.topology import grouping
-from foretide.topology.grouping import Grouping
+from foretide.settings.kinds import in_words, said
+from foretide.settings.load import DEFAULT_FILE
+from foretide.settings.monitoring import MonitorSettings
+from foretide.settings.provenance import CONFIG, ELSEWHERE
+from foretide.settings.reference import KEYS, PYTHON_ONLY, SECTIONS, Key, attributes
+from foretide.settings.settings import Settings
+from foretide.topology import groupings as grouping
+from foretide.topology.groupings import Grouping
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 MADE = "<!-- Made from the code by scripts/reference.py: change the code, then run `make docs`. -->"

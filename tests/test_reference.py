@@ -10,10 +10,10 @@ from typer.main import get_command
 
 import foretide
 from foretide.cli import app
-from foretide.metrics.catalogue import CATALOGUE, at_level
+from foretide.metrics.catalogue.registry import CATALOGUE, at_level
 from foretide.metrics.metric import Level
-from foretide.runtime.settings.keys import KEYS, SECTIONS
-from foretide.topology.grouping import Grouping
+from foretide.settings.reference import KEYS, SECTIONS
+from foretide.topology.groupings import Grouping
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "reference.py"
 

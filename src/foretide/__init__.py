@@ -1,6 +1,6 @@
 """Predictive control for streaming pipelines on Apache Spark. See README.md; `import foretide as ft`."""
 
-from foretide.control.latency import Latency
+from foretide.control.world.latency import Latency
 from foretide.errors import (
     ActionError,
     AlarmRuleError,
@@ -42,20 +42,20 @@ from foretide.errors import (
     UnstableNetworkError,
     WorkloadError,
 )
-from foretide.metrics.rules import Rule
+from foretide.metrics.alarm_rules import Rule
 from foretide.metrics.snapshot import Known, Snapshot, Unknown
-from foretide.runtime.attach import control
-from foretide.runtime.controller import Controller
-from foretide.runtime.monitor_settings import MonitorSettings
-from foretide.runtime.pipeline import Pipeline, submit
-from foretide.runtime.run_settings import RunSettings
-from foretide.runtime.settings.load import load_settings
-from foretide.runtime.settings.model import Settings
-from foretide.spark.edge import edge
-from foretide.spark.join import join
+from foretide.runtime.loop.attach import control
+from foretide.runtime.loop.controller import Controller
+from foretide.runtime.pipeline.submit import Pipeline, submit
+from foretide.settings.load import load_settings
+from foretide.settings.monitoring import MonitorSettings
+from foretide.settings.run import RunSettings
+from foretide.settings.settings import Settings
+from foretide.spark.edges.edge import edge
+from foretide.spark.joins.join import join
 from foretide.spark.session import session
 from foretide.topology.graph import Arrow, Bolt, From, Native, PerTuple, Spout, Topology
-from foretide.topology.grouping import (
+from foretide.topology.groupings import (
     All,
     Custom,
     Direct,
@@ -67,8 +67,8 @@ from foretide.topology.grouping import (
     PartialKey,
     Shuffle,
 )
-from foretide.topology.sink import Console, Json, Memory, Parquet, Table
-from foretide.topology.source import FileRows, Files, Rate, Replay, Socket, Stream
+from foretide.topology.sinks import Console, Json, Memory, Parquet, Table
+from foretide.topology.sources import FileRows, Files, Rate, Replay, Socket, Stream
 from foretide.workloads.curve import Curve
 
 __all__ = [

@@ -8,8 +8,8 @@ import pytest
 
 import foretide as ft
 from foretide.apps.app import Load
-from foretide.apps.catalogue import APPS, find_app
-from foretide.runtime.replayed import is_over, replay_of, verify
+from foretide.apps.registry import APPS, find_app
+from foretide.apps.verify import is_over, replay_of, verify
 from foretide.topology.validate import find_problems
 from helpers import wait_for
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from foretide.cli.main import app
 from foretide.cli.settings_options import chosen_settings
 from foretide.errors import SettingsError
-from foretide.runtime.settings.keys import KEYS
+from foretide.settings.reference import KEYS
 
 
 @pytest.fixture(autouse=True)

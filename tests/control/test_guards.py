@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from control.worlds import SETUP, observed, world
 from foretide.control import guards
-from foretide.control.actions import (
+from foretide.control.actions.registry import (
     Quarantine,
     QuarantineHost,
     Release,
@@ -18,11 +18,11 @@ from foretide.control.actions import (
     SetReplicas,
     SetSplit,
 )
-from foretide.control.decision import Wish
-from foretide.control.guard_settings import DailyWindow, GuardSettings
+from foretide.control.decisions.decision import Wish
 from foretide.control.guards import ORDERS, ROLLBACK, guard
-from foretide.control.past import Block, Done, Past, Wanted
-from foretide.control.world import Request
+from foretide.control.memory import Block, Done, Past, Wanted
+from foretide.control.settings import DailyWindow, GuardSettings
+from foretide.control.world.world import Request
 from foretide.errors import ControlSettingError
 
 SETTINGS = GuardSettings()

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from foretide.control.actions import Quarantine, Release, SetAdmission, SetExecutors, SetReplicas
-from foretide.control.codec import from_json, to_json
-from foretide.control.decision import Decision
-from foretide.control.foresight import Ahead, Foresight, Outlook
-from foretide.control.guard_settings import GuardSettings
+from foretide.control.actions.registry import Quarantine, Release, SetAdmission, SetExecutors, SetReplicas
+from foretide.control.decisions.codec import from_json, to_json
+from foretide.control.decisions.decision import Decision
 from foretide.control.policies.admission import Admission, AdmissionSettings
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.processors import Processors
@@ -22,8 +20,10 @@ from foretide.control.policies.static import Static
 from foretide.control.rehearsal import last_value, moving_average, perfect, rehearse
 from foretide.control.rehearsal_plant import Plant
 from foretide.control.rehearsal_rig import Hog, Load, Rig
-from foretide.control.setup import Target
+from foretide.control.settings import GuardSettings
 from foretide.control.step import Control
+from foretide.control.world.forecasts import Ahead, Foresight, Outlook
+from foretide.control.world.setup import Target
 from foretide.errors import ControlSettingError
 from foretide.queueing.microbatch import batch_model
 from foretide.queueing.model import BatchCosts

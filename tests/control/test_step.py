@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.worlds import even, loaded, observed, world
-from foretide.control.actions import Quarantine, SetExecutors, SetReplicas
-from foretide.control.codec import from_json, to_json
-from foretide.control.decision import Decision, Wish
-from foretide.control.effects import TrialSettings
-from foretide.control.explain import explain
-from foretide.control.guard_settings import GuardSettings
-from foretide.control.setup import Target
+from foretide.control.actions.registry import Quarantine, SetExecutors, SetReplicas
+from foretide.control.decisions.codec import from_json, to_json
+from foretide.control.decisions.decision import Decision, Wish
+from foretide.control.decisions.effects import TrialSettings
+from foretide.control.decisions.explain import explain
+from foretide.control.settings import GuardSettings
 from foretide.control.step import Control, step
+from foretide.control.world.setup import Target
 from foretide.errors import ControlSettingError
 
 FREE = GuardSettings(cooldown=0, cooldown_down=0, down_window=0, settle_batches=0, band=0, quota=10_000)
@@ -235,7 +235,7 @@ def test_the_same_input_gives_the_same_output_and_nothing_is_changed_in_place(tu
 
 
 def test_a_replay_advises_on_every_world_of_a_recording():
-    from foretide.control.replay import replay
+    from foretide.control.history.replay import replay
 
     control = Control((Wants((SetReplicas("parse", 6),)),))
     decisions = list(replay(control, [world(1000.0 + 5 * turn) for turn in range(10)]))

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from foretide.control.observed import Observed
-from foretide.control.setup import OperatorSetup, Setup
-from foretide.control.world import World
+from foretide.control.world.observed import Observed
+from foretide.control.world.setup import OperatorSetup, Setup
+from foretide.control.world.world import World
 from foretide.metrics.snapshot import Snapshot
 
 SETUP = Setup(

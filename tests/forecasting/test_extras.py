@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from foretide.errors import EnvironmentNotReadyError
-from foretide.forecasting import learners, mlp
-from foretide.forecasting.catalogue import NEEDS_EXTRA, NEEDS_NUMPY_ONLY
-from foretide.forecasting.mlp import NeuralNet
+from foretide.forecasting.load import neural as mlp
+from foretide.forecasting.load import scikit as learners
+from foretide.forecasting.load.neural import NeuralNet
+from foretide.forecasting.load.registry import NEEDS_EXTRA, NEEDS_NUMPY_ONLY
 
 
 @pytest.mark.parametrize("kind", NEEDS_EXTRA)

@@ -17,11 +17,11 @@ except foretide.errors.EnvironmentNotReadyError as error:
 @pytest.mark.parametrize(
     ("package", "job"),
     [
-        ("jax", "import foretide.forecasting.workers_forecaster"),
-        ("equinox", "import foretide.forecasting.keys_forecaster"),
+        ("jax", "import foretide.forecasting.workers.forecaster"),
+        ("equinox", "import foretide.forecasting.keys.forecaster"),
         (
             "sklearn.svm",
-            "import numpy, foretide.forecasting.workers_baselines as b; b.svr_one_step(numpy.arange(40.0), 30)",
+            "import numpy, foretide.forecasting.workers.baselines as b; b.svr_one_step(numpy.arange(40.0), 30)",
         ),
     ],
 )
@@ -32,6 +32,8 @@ def test_without_the_extra_the_error_says_what_to_install(package, job):
 
 
 def test_the_simple_models_of_keys_need_no_extra():
-    script = "import sys, foretide.forecasting.keys, foretide.forecasting.workers; print('jax' in sys.modules)"
+    script = (
+        "import sys, foretide.forecasting.keys.models, foretide.forecasting.workers.frames; print('jax' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from foretide.forecasting.catalogue import make
 from foretide.forecasting.history import LIMIT, History, windows
+from foretide.forecasting.load.registry import make
 
 
 @pytest.mark.parametrize("name", ["ewma"])

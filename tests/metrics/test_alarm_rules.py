@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import AlarmRuleError
-from foretide.metrics.rules import DEFAULT_RULES, Rule, Watch, judge
+from foretide.metrics.alarm_rules import DEFAULT_RULES, Rule, Watch, judge
 from foretide.metrics.snapshot import Snapshot
 
 FULL = Rule("full", "capacity", above=0.9, meaning="A replica is full.")

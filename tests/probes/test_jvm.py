@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from foretide.metrics.catalogue_worker import JVM, PROCESS
+from foretide.metrics.catalogue.worker import JVM, PROCESS
 from foretide.probes.jvm import JVM_RULES, JvmProbe, figures, parse_hsperfdata, published_file
 from foretide.probes.workers import WorkerProbe
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from foretide.metrics.catalogue_machine import CORE, MACHINE
+from foretide.metrics.catalogue.machine import CORE, MACHINE
 from foretide.probes.local_machine import LocalMachine
 from foretide.probes.machine import MachineCounters, machine_samples
 from foretide.probes.machine_rules import CORE_RULES, HOST_RULES

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from foretide.metrics.catalogue_worker import PROCESS
+from foretide.metrics.catalogue.worker import PROCESS
 from foretide.probes.process import PROCESS_RULES, ProcessCounters, ProcessProbe, process_samples
 from foretide.probes.process_files import TICKS_PER_SECOND as HZ
 from foretide.probes.process_files import ThreadCounters, read_stat

@@ -12,9 +12,9 @@ from foretide.errors import IdleNetworkError, ModelError, OverloadError
 from foretide.queueing.completion import expected_completion_time
 from foretide.queueing.model import Model, SimulationPlan
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.queueing.simulator import simulate
-from foretide.queueing.simulator_model import scenario_of
 from foretide.queueing.sojourn import expected_sojourns, expected_total_sojourn, utilization
+from foretide.simulation.model import scenario_of
+from foretide.simulation.simulate import simulate
 
 
 def fork(ways: int, rate: float, service: float = 1.0, scv: float = 1.0) -> Network:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark.join_cases import INTERPRETED
+from spark.joins.join_cases import INTERPRETED
 
 
 @pytest.fixture(scope="module")

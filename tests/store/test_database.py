@@ -6,7 +6,7 @@ import sys
 import pytest
 from sqlalchemy import create_engine, text
 
-from foretide.control.decision import Decision
+from foretide.control.decisions.decision import Decision
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store.database import database_url, shown

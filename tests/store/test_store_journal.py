@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
-from foretide.control.actions import SetReplicas
-from foretide.control.decision import Decision, Effect, Wish
-from foretide.control.observed import Observed
-from foretide.control.recorded import Recorded
-from foretide.control.setup import OperatorSetup, Setup, Target
+from foretide.control.actions.registry import SetReplicas
+from foretide.control.decisions.decision import Decision, Effect, Wish
+from foretide.control.history.recorded import Recorded
+from foretide.control.world.observed import Observed
+from foretide.control.world.setup import OperatorSetup, Setup, Target
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store import journal as journal_module

@@ -1,8 +1,8 @@
 from foretide.metrics.audit import FirstEdge
 from foretide.topology.first_edges import first_edges, sole_sources
 from foretide.topology.graph import Bolt, From, Spout, Topology
-from foretide.topology.grouping import All, Fields
-from foretide.topology.source import Rate
+from foretide.topology.groupings import All, Fields
+from foretide.topology.sources import Rate
 
 
 def work(frame):

@@ -1,7 +1,7 @@
 import pytest
 
 from foretide.topology.graph import DEFAULT_POOL, Arrow, Bolt, From, Native, PerTuple, Spout, Topology
-from foretide.topology.grouping import (
+from foretide.topology.groupings import (
     All,
     Direct,
     Dynamic,
@@ -12,7 +12,7 @@ from foretide.topology.grouping import (
     PartialKey,
     Shuffle,
 )
-from foretide.topology.source import Rate
+from foretide.topology.sources import Rate
 
 
 def work(frame):

@@ -3,9 +3,9 @@
 import pytest
 
 from foretide.topology.graph import Bolt, From, Spout, Topology
-from foretide.topology.grouping import Fields, LocalOrShuffle
+from foretide.topology.groupings import Fields, LocalOrShuffle
 from foretide.topology.shape import Shape
-from foretide.topology.source import Rate
+from foretide.topology.sources import Rate
 
 
 def work(frame):

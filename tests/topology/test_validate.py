@@ -2,7 +2,7 @@ import pytest
 
 from foretide.errors import TopologyError
 from foretide.topology.graph import Bolt, From, Spout, Topology
-from foretide.topology.grouping import (
+from foretide.topology.groupings import (
     All,
     Custom,
     Direct,
@@ -14,8 +14,8 @@ from foretide.topology.grouping import (
     PartialKey,
     Shuffle,
 )
-from foretide.topology.sink import Console, Json, Memory, Parquet, Table
-from foretide.topology.source import Rate, Replay, Socket, Stream
+from foretide.topology.sinks import Console, Json, Memory, Parquet, Table
+from foretide.topology.sources import Rate, Replay, Socket, Stream
 from foretide.topology.validate import find_problems, find_run_problems
 from foretide.workloads.curve import Curve
 from foretide.workloads.requests import RequestLines

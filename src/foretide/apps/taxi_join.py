@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from foretide.folder.control_folder import ControlFolder
-from foretide.spark.join import join
-from foretide.spark.sources import load as load_source
-from foretide.topology.source import Replay
+from foretide.control_folder.folder import ControlFolder
+from foretide.spark.joins.join import join
+from foretide.spark.sources.read import load as load_source
+from foretide.topology.sources import Replay
 from foretide.workloads.curve import Curve
 from foretide.workloads.taxi import TaxiOrders, VehiclePositions
 

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from foretide.apps.app import App, Load
 from foretide.topology.graph import Bolt, From, Spout, Topology
-from foretide.topology.grouping import Fields, Shuffle
-from foretide.topology.source import Replay
+from foretide.topology.groupings import Fields, Shuffle
+from foretide.topology.sources import Replay
 from foretide.workloads.curve import Curve
 from foretide.workloads.events import UserEvents
 

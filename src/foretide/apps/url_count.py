@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from foretide.apps.app import App, Load
 from foretide.topology.graph import Arrow, Bolt, From, Spout, Topology
-from foretide.topology.grouping import Dynamic, Global
-from foretide.topology.source import Replay
+from foretide.topology.groupings import Dynamic, Global
+from foretide.topology.sources import Replay
 from foretide.workloads.curve import Curve
 from foretide.workloads.requests import RequestLines
 

@@ -7,27 +7,14 @@ import sys
 import typer
 from rich.console import Console
 
-from foretide.cli import (
-    admission,
-    apps,
-    decisions,
-    demo,
-    evaluate,
-    explain,
-    forecast,
-    join,
-    metrics,
-    operate,
-    plan,
-    replay,
-    route,
-    run,
-    settings,
-    simulate,
-    target,
-    topology,
-    train,
-)
+from foretide.cli import settings
+from foretide.cli.forecast import evaluate, forecast, train
+from foretide.cli.inspect import decisions, explain, metrics, replay
+from foretide.cli.operate import admission, route, target
+from foretide.cli.operate import pipelines as operate
+from foretide.cli.plan import plan, simulate
+from foretide.cli.run import apps, demo, run, topology
+from foretide.cli.run import demo_join as join
 from foretide.errors import ForetideError
 
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from foretide.control_folder.folder import ControlFolder
 from foretide.errors import ControlFolderError
-from foretide.folder.control_folder import ControlFolder
-from foretide.runtime.registry import find_running
+from foretide.status.running import find_running
 
 AppOption = Annotated[str | None, typer.Option("--app", help="The running pipeline; needed only if there are several.")]
 ControlOption = Annotated[str | None, typer.Option("--control", help="Its control folder, instead of its name.")]

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from foretide.cli.pipelines import JsonOption
 from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
-from foretide.runtime.settings.kinds import said
-from foretide.runtime.settings.load import InForce, in_force
+from foretide.settings.kinds import said
+from foretide.settings.load import InForce, in_force
 
 
 def settings(

@@ -8,9 +8,9 @@ from typing import Annotated, get_args
 
 import typer
 
-from foretide.runtime.settings.load import load_settings
-from foretide.runtime.settings.loop import PolicyName
-from foretide.runtime.settings.model import Settings
+from foretide.settings.control import PolicyName
+from foretide.settings.load import load_settings
+from foretide.settings.settings import Settings
 
 ConfigOption = Annotated[
     Path | None,

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from foretide.errors import PipelineNotFoundError, StoreError
-from foretide.runtime.monitor import store_of
-from foretide.runtime.registry import find_running, list_running
+from foretide.runtime.monitoring.monitor import store_of
+from foretide.status.running import find_running, list_running
 from foretide.store.metric_store import MetricStore
 
 APP_HELP = "The pipeline, or the path of its store; the pipeline that runs unless said."

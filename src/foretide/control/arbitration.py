@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from foretide.control.actions import Action, Quarantine, QuarantineHost, Release, ReleaseHost, Restart
-from foretide.control.decision import Contest, Wish
-from foretide.control.observed import Observed
+from foretide.control.actions.registry import Action, Quarantine, QuarantineHost, Release, ReleaseHost, Restart
+from foretide.control.decisions.decision import Contest, Wish
+from foretide.control.world.observed import Observed
 
 _ANYTHING = "anything"
 

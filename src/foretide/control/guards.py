@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from foretide.control.actions import (
+from foretide.control.actions.amounts import amount_now, gives_back, with_amount
+from foretide.control.actions.registry import (
     Action,
     Quarantine,
     QuarantineHost,
@@ -19,12 +20,11 @@ from foretide.control.actions import (
     SetReplicas,
     SetSplit,
 )
-from foretide.control.amounts import amount_now, gives_back, with_amount
-from foretide.control.decision import Intervention, Wish
-from foretide.control.guard_settings import GuardSettings
-from foretide.control.observed import shares
-from foretide.control.past import HOUR, Past
-from foretide.control.world import World
+from foretide.control.decisions.decision import Intervention, Wish
+from foretide.control.memory import HOUR, Past
+from foretide.control.settings import GuardSettings
+from foretide.control.world.observed import shares
+from foretide.control.world.world import World
 
 ORDERS = "orders"
 ROLLBACK = "rollback"

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from foretide.control.decision import Decision
-from foretide.control.foresight import Ahead, Foresight, Outlook
+from foretide.control.decisions.decision import Decision
 from foretide.control.rehearsal_plant import BatchRun, Plant
 from foretide.control.rehearsal_rig import Load, Rig
-from foretide.control.setup import Target
 from foretide.control.step import Control, step
-from foretide.control.world import World
+from foretide.control.world.forecasts import Ahead, Foresight, Outlook
+from foretide.control.world.setup import Target
+from foretide.control.world.world import World
 from foretide.metrics.snapshot import Key
 
 Predictor = Callable[[Sequence[float], int], float]

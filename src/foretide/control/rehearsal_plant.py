@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from foretide.control.actions import (
+from foretide.control.actions.registry import (
     Action,
     Quarantine,
     QuarantineHost,
@@ -24,8 +24,8 @@ from foretide.control.actions import (
     SetReplicas,
     SetSplit,
 )
-from foretide.control.observed import Observed, shares
 from foretide.control.rehearsal_rig import Load, Rig
+from foretide.control.world.observed import Observed, shares
 from foretide.metrics.snapshot import Key, Snapshot
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
-from foretide.control.setup import OperatorSetup, Setup
+from foretide.control.world.setup import OperatorSetup, Setup
 from foretide.errors import ControlSettingError
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Network

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from foretide.control.arbitration import arbitrate
-from foretide.control.decision import ControlMode, Decision, Effect, Wish
-from foretide.control.effects import Trials, TrialSettings, close, follow
-from foretide.control.facts import foreseen, seen
-from foretide.control.guard_settings import GuardSettings
+from foretide.control.decisions.decision import ControlMode, Decision, Effect, Wish
+from foretide.control.decisions.effects import Trials, TrialSettings, close, follow
+from foretide.control.decisions.facts import foreseen, seen
+from foretide.control.forecast_scores import Book, VoteSettings, enter
 from foretide.control.guards import ORDERS, guard
-from foretide.control.past import Past
-from foretide.control.policy import Policy
-from foretide.control.votes import Book, VoteSettings, enter
-from foretide.control.world import Request, World
+from foretide.control.memory import Past
+from foretide.control.policies.policy import Policy
+from foretide.control.settings import GuardSettings
+from foretide.control.world.world import Request, World
 from foretide.errors import ControlSettingError
 
 

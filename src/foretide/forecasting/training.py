@@ -9,13 +9,13 @@ from dataclasses import asdict, replace
 import numpy as np
 
 from foretide.errors import ModelFolderError
-from foretide.forecasting.catalogue import make
-from foretide.forecasting.lags import LagModel
-from foretide.forecasting.model import HORIZONS, LoadModel
-from foretide.forecasting.model_folder import Card
-from foretide.forecasting.rolling import roll
+from foretide.forecasting.backtest import roll
+from foretide.forecasting.load.base import HORIZONS, LoadModel
+from foretide.forecasting.load.ensemble import Mix
+from foretide.forecasting.load.lags import LagModel
+from foretide.forecasting.load.registry import make
+from foretide.forecasting.saved import Card
 from foretide.forecasting.seasons import calendar_seasons
-from foretide.forecasting.selection import Mix
 from foretide.forecasting.series import Series
 
 VALIDATION = 0.2

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 
-from foretide.metrics.catalogue import CATALOGUE
+from foretide.metrics.catalogue.registry import CATALOGUE
 from foretide.metrics.metric import Level, Sample
 
 Key = tuple[str, str]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from foretide.control_folder.filesystem import local_path
 from foretide.errors import Problem, TopologyError
-from foretide.folder.publication import local_path
 from foretide.topology.graph import STREAM_COLUMN
-from foretide.topology.sink import Console, Json, Memory, Parquet, Sink, Table
+from foretide.topology.sinks import Console, Json, Memory, Parquet, Sink, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from foretide.spark.compile import Compiled
+    from foretide.spark.compile.topology import Compiled
 
 
 def start_query(

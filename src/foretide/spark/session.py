@@ -14,7 +14,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from foretide.errors import EnvironmentNotReadyError
-from foretide.spark.quarantine import QUARANTINE_SETTINGS
+from foretide.spark.executors.exclusion_list import QUARANTINE_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from foretide.control_folder.filesystem import open_publication
 from foretide.errors import ActionError
-from foretide.folder.publication import open_publication
-from foretide.topology.sink import Json, Parquet, Sink
+from foretide.topology.sinks import Json, Parquet, Sink
 
 if TYPE_CHECKING:
-    from foretide.folder.publication import Publication
+    from foretide.control_folder.filesystem import Publication
 
 _INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 _HEADER = "v1"

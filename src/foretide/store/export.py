@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from foretide.errors import StoreError
-from foretide.metrics.catalogue import CATALOGUE
+from foretide.metrics.catalogue.registry import CATALOGUE
 from foretide.metrics.metric import Level, Sample
 from foretide.store.metric_store import MetricStore
 

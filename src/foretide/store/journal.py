@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, func, select
 
-from foretide.control.codec import from_json, to_json
-from foretide.control.decision import Decision, Effect
-from foretide.control.news import entries
-from foretide.control.recorded import Recorded
+from foretide.control.decisions.codec import from_json, to_json
+from foretide.control.decisions.decision import Decision, Effect
+from foretide.control.decisions.news import entries
+from foretide.control.history.recorded import Recorded
 from foretide.errors import DecisionFormatError
 from foretide.store.queries import upsert
 from foretide.store.retention import keep_newest

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 from sqlalchemy import Connection, Engine, Select, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
-from foretide.control.decision import Decision, Effect
-from foretide.control.recorded import Recorded
+from foretide.control.decisions.decision import Decision, Effect
+from foretide.control.history.recorded import Recorded
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store import journal, retention

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
-from foretide.control.recorded import Recorded
-from foretide.control.recorded_worlds import BATCH, Smoothing, worlds
-from foretide.control.setup import Target
-from foretide.control.world import World
+from foretide.control.history.recorded import Recorded
+from foretide.control.history.worlds import BATCH, Smoothing, worlds
+from foretide.control.world.setup import Target
+from foretide.control.world.world import World
 from foretide.errors import ReplayError
 from foretide.metrics.metric import Sample
 from foretide.store.journal import OnProblem

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from foretide.control.codec import to_json
-from foretide.control.decision import Decision
-from foretide.control.recorded import Recorded
+from foretide.control.decisions.codec import to_json
+from foretide.control.decisions.decision import Decision
+from foretide.control.history.recorded import Recorded
 from foretide.metrics.metric import Sample
 
 LARGEST_NUMBER = 2**63 - 1

@@ -17,8 +17,8 @@ from functools import partial
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from foretide.control.decision import Decision
-from foretide.control.recorded import Recorded
+from foretide.control.decisions.decision import Decision
+from foretide.control.history.recorded import Recorded
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store.backlog import Backlog

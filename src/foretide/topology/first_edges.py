@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from foretide.metrics.audit import FirstEdge
 from foretide.topology.graph import Bolt, Spout, Topology
-from foretide.topology.grouping import All
+from foretide.topology.groupings import All
 from foretide.topology.shape import SHARED
 
 if TYPE_CHECKING:

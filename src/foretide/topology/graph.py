@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from foretide.topology.grouping import Grouping, Shuffle
+from foretide.topology.groupings import Grouping, Shuffle
 
 if TYPE_CHECKING:
-    from foretide.topology.source import Source
+    from foretide.topology.sources import Source
 
 DEFAULT_STREAM = "default"
 DEAD_LETTERS = "dead_letters"

@@ -14,9 +14,9 @@ from typing import get_args
 
 from foretide.errors import Problem
 from foretide.topology.graph import DEAD_LETTERS, Bolt, From, OnError, Topology
-from foretide.topology.grouping import Dynamic, Fields, Global, Grouping, LocalOrShuffle, PartialKey
-from foretide.topology.sink import GUARANTEES, Guarantee, Sink
-from foretide.topology.source import Replay
+from foretide.topology.groupings import Dynamic, Fields, Global, Grouping, LocalOrShuffle, PartialKey
+from foretide.topology.sinks import GUARANTEES, Guarantee, Sink
+from foretide.topology.sources import Replay
 
 ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 """What names of topologies, components, streams and edges look like."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from foretide.control.actions import SetAdmission
-from foretide.control.decision import Expectation, Wish
-from foretide.control.world import World
+from foretide.control.actions.registry import SetAdmission
+from foretide.control.decisions.decision import Expectation, Wish
+from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 from foretide.planning.admission import Observation, ProgressState, ProgressTuner

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from foretide.control.actions import Action, Quarantine, Release, SetSplit
-from foretide.control.decision import Expectation, Wish
-from foretide.control.policies.symptoms import SYMPTOMS, Look, Symptom, Ward
-from foretide.control.world import World
+from foretide.control.actions.registry import Action, Quarantine, Release, SetSplit
+from foretide.control.decisions.decision import Expectation, Wish
+from foretide.control.policies.worker_health import SYMPTOMS, Look, Symptom, Ward
+from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from foretide.control.actions import SetExecutors, SetJoinPlan
-from foretide.control.decision import Expectation, Wish
-from foretide.control.join_view import JoinView
-from foretide.control.measured import cores_in_service
-from foretide.control.world import World
+from foretide.control.actions.registry import SetExecutors, SetJoinPlan
+from foretide.control.decisions.decision import Expectation, Wish
+from foretide.control.world.measured import cores_in_service
+from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError, ModelError
-from foretide.planning.join import plan_join, predict
-from foretide.planning.join_cost import JoinCost
-from foretide.planning.join_model import NO_PLAN, Home, JoinPlan
-from foretide.planning.join_scaling import Joiner, Resources, Scaling, scale
-from foretide.planning.join_settings import JoinSettings, ScalingSettings, Variant, WindowSettings
-from foretide.planning.join_words import explain_plan
-from foretide.routing.steering import tail_partition
+from foretide.joins.explain import explain_plan
+from foretide.joins.placement.salts import tail_partition
+from foretide.joins.plan import NO_PLAN, Home, JoinPlan
+from foretide.joins.planning.planner import plan_join, predict
+from foretide.joins.planning.scaling import Joiner, Resources, Scaling, scale
+from foretide.joins.settings import JoinSettings, ScalingSettings, Variant, WindowSettings
+from foretide.joins.task_costs import JoinCost
+from foretide.joins.view import JoinView
 
 _COLD = 0.5
 

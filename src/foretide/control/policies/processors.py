@@ -11,11 +11,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from foretide.control.actions import SetExecutors, SetReplicas
-from foretide.control.decision import Expectation, Wish
-from foretide.control.measured import FRESH, NotYet, arrivals, batch_costs, network
-from foretide.control.setup import Target
-from foretide.control.world import World
+from foretide.control.actions.registry import SetExecutors, SetReplicas
+from foretide.control.decisions.decision import Expectation, Wish
+from foretide.control.world.measured import FRESH, NotYet, arrivals, batch_costs, network
+from foretide.control.world.setup import Target
+from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.errors import (
     BatchOverloadError,

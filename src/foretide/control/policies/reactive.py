@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from foretide.control.actions import SetReplicas
-from foretide.control.decision import Expectation, Wish
-from foretide.control.measured import FRESH
-from foretide.control.world import World
+from foretide.control.actions.registry import SetReplicas
+from foretide.control.decisions.decision import Expectation, Wish
+from foretide.control.world.measured import FRESH
+from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 

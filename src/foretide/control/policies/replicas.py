@@ -13,10 +13,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from foretide.control.actions import SetReplicas
-from foretide.control.decision import Expectation, Wish
-from foretide.control.measured import NotYet, arrivals, network
-from foretide.control.world import World
+from foretide.control.actions.registry import SetReplicas
+from foretide.control.decisions.decision import Expectation, Wish
+from foretide.control.world.measured import NotYet, arrivals, network
+from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 from foretide.planning.replicas import Bolt, Edge, ReplicaPlan, plan_replicas

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foretide.control.decision import Wish
-from foretide.control.world import World
+from foretide.control.decisions.decision import Wish
+from foretide.control.world.world import World
 
 
 @dataclass(frozen=True, slots=True)

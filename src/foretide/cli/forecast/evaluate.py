@@ -1,0 +1,96 @@
+"""`foretide evaluate SOURCE`: every model on the last part of a series, by rolling origin."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from foretide.cli.forecast.histories import load_history
+from foretide.cli.forecast.tables import SOURCE_HELP, check_model, check_plot, number, progress_bar, table_of
+from foretide.forecasting.backtest import Rolled, roll_mix
+from foretide.forecasting.load.ensemble import Mix
+from foretide.forecasting.load.registry import MODELS, make_mix
+from foretide.forecasting.training import seasons_of
+from foretide.reports.forecast_plot import draw_rolled
+
+
+def evaluate(
+    source: Annotated[str, typer.Argument(help=SOURCE_HELP)],
+    model: Annotated[
+        list[str] | None, typer.Option(help="A model to include; repeat for several. All by default.")
+    ] = None,
+    horizon: Annotated[
+        list[int] | None, typer.Option(help="Steps ahead; repeat for several. 1 and 3 by default.", min=1)
+    ] = None,
+    share: Annotated[float, typer.Option(help="The share at the end that is scored.", min=0.01, max=0.9)] = 0.3,
+    column: Annotated[str | None, typer.Option(help="Of a file; by default its last column of numbers.")] = None,
+    season: Annotated[list[int] | None, typer.Option(help="A season in steps; by default day and week.", min=2)] = None,
+    seed: Annotated[int, typer.Option(help="Of everything random.", min=0)] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the mix against the truth there, as .png or .svg.")] = None,
+    latest: Annotated[int, typer.Option(help="How many of the last steps are drawn.", min=2)] = 300,
+    json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
+) -> None:
+    """Score models on the last part of a series: each forecast is made from what came before it alone.
+
+    RMSE is of the mean, also relative to the last value's; MAPE and sMAPE are of the median; then how often the truth
+    lay inside the 80 % and 95 % intervals, the time to learn what comes before the part that is scored, and the time
+    for each value of it, fits included. The mix is made of the models that are included.
+    """
+    check_plot(plot)
+    series = load_history(source, column)
+    horizons = horizon or [1, 3]
+    kinds = [MODELS[name] for name in (check_model(each) for each in model or []) if name != Mix.name]
+    mix = make_mix(horizons, seasons_of(series, season or ()), seed, kinds or None)
+    with progress_bar(f"evaluating on {series.name}") as progress:
+        results = roll_mix(mix, series.values, share, progress)
+    wanted = set(horizons)
+    if plot is not None:
+        place = next(index for index, each in enumerate(results[0].horizons) if each.steps in wanted)
+        draw_rolled(results[0], place, plot, latest)
+    if json:
+        typer.echo(jsonlib.dumps(as_json(series.name, results, wanted), indent=2))
+    else:
+        _show(series.name, results, wanted, share, mix, Console())
+
+
+def as_json(series: str, results: tuple[Rolled, ...], wanted: set[int]) -> dict[str, Any]:
+    """The scores as plain values, a row for each model and horizon."""
+    rows = [
+        {
+            "model": rolled.name,
+            "steps_ahead": each.steps,
+            **asdict(each.scores),
+            "learn_seconds": rolled.learn_seconds,
+            "seconds_a_value": rolled.step_seconds,
+        }
+        for rolled in results
+        for each in rolled.horizons
+        if each.steps in wanted
+    ]
+    return {"series": series, "scores": rows}
+
+
+def _show(series: str, results: tuple[Rolled, ...], wanted: set[int], share: float, mix: Mix, console: Console) -> None:
+    columns = ("RMSE", "vs last", "MAPE", "sMAPE", "in 80%", "in 95%", "learn", "a value")
+    for place, horizon in enumerate(results[0].horizons):
+        if horizon.steps not in wanted:
+            continue
+        title = f"{series}, {horizon.steps} ahead: the last {share:.0%}, {len(horizon.truth):,} forecasts a model"
+        table = table_of(title, "model", *columns)
+        for rolled in results:
+            scores = rolled.horizons[place].scores
+            table.add_row(
+                rolled.name, number(scores.rmse), f"{scores.relative_rmse:.3f}", f"{scores.mape:.1%}",
+                f"{scores.smape:.1%}", f"{scores.coverage_80:.0%}",
+                f"{scores.coverage_95:.0%}", f"{rolled.learn_seconds:.1f} s", f"{1000 * rolled.step_seconds:.2f} ms",
+            )  # fmt: skip
+        console.print(table)
+        console.print(mix.explain(horizon.steps).sentence, highlight=False, soft_wrap=True)
+    cadence = ", ".join(f"{expert.name} {expert.refit_every:,}" for expert in mix.experts if expert.refit_every)
+    if cadence:
+        console.print(f"Fitted again after so many values, and at drift: {cadence}.", highlight=False, soft_wrap=True)

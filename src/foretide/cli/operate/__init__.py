@@ -1,0 +1,1 @@
+"""Commands that steer running pipelines."""

@@ -1,0 +1,104 @@
+"""`foretide plan`: how many processors for each operator, from a model file."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from foretide.errors import PlanningError
+from foretide.planning.explain import duration, explain
+from foretide.planning.what_if import BatchWhatIf, WhatIf, what_if
+from foretide.queueing.model_file import model_from_json, model_from_toml
+
+
+def plan(
+    file: Annotated[Path, typer.Argument(help="A model: TOML, or the same as JSON.", exists=True, dir_okay=False)],
+    budget: Annotated[int | None, typer.Option(help="Processors to hand out (cores for micro-batches).")] = None,
+    latency: Annotated[float | None, typer.Option(help="Seconds to stay below with the fewest.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")] = False,
+) -> None:
+    """Say how many processors each operator should get, what that brings, and why.
+
+    Give either --budget or --latency.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+        model = model_from_json(text) if file.suffix == ".json" else model_from_toml(text)
+        answer = what_if(model, budget, latency)
+    except PlanningError as error:
+        Console(stderr=True).print(f"foretide: {error}", style="red", markup=False, highlight=False)
+        raise typer.Exit(1) from error
+    if json:
+        typer.echo(jsonlib.dumps(as_json(answer), indent=2))
+    else:
+        _show(answer, Console())
+
+
+def as_json(answer: WhatIf | BatchWhatIf) -> dict[str, Any]:
+    """The answer as plain values; what is infinite becomes null, as JSON has no word for it."""
+    mode = "pipeline" if isinstance(answer, WhatIf) else "micro-batch"
+    return {"mode": mode, **_finite(asdict(answer)), "why": explain(answer)}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _show(answer: WhatIf | BatchWhatIf, console: Console) -> None:
+    if isinstance(answer, WhatIf):
+        console.print(_operators(answer))
+        console.print(_alternatives(answer))
+    else:
+        console.print(_stages(answer))
+    for sentence in explain(answer):
+        console.print(sentence, markup=False, highlight=False)
+
+
+def _operators(answer: WhatIf) -> Table:
+    table = Table("operator", title="Processors", title_justify="left")
+    for column in ("now", "planned", "arrivals/s", "busy", "time a visit", "share", "one more saves"):
+        table.add_column(column, justify="right")
+    for line in answer.operators:
+        table.add_row(
+            line.name,
+            "-" if line.now is None else str(line.now),
+            str(line.processors),
+            f"{line.arrival_rate:.4g}",
+            f"{line.utilization:.0%}",
+            duration(line.sojourn),
+            f"{line.share:.0%}",
+            duration(line.next_gain),
+        )
+    return table
+
+
+def _alternatives(answer: WhatIf) -> Table:
+    names = answer.allocation.processors
+    table = Table(*names, title="Next best with as many", title_justify="left")
+    table.add_column("time in all", justify="right")
+    best = answer.allocation.expected_total_sojourn
+    rows = [(names, best), *((a.processors, a.expected_total_sojourn) for a in answer.alternatives)]
+    for processors, sojourn in rows:
+        table.add_row(*(str(processors[name]) for name in names), f"{duration(sojourn)} (+{sojourn / best - 1:.2%})")
+    return table
+
+
+def _stages(answer: BatchWhatIf) -> Table:
+    table = Table("operator", title="Micro-batches", title_justify="left")
+    for column in ("replicas", "pool", "time a batch"):
+        table.add_column(column, justify="right")
+    for stage in answer.plan.model.stages:
+        seconds = answer.stage_seconds[stage.operator]
+        table.add_row(stage.operator, str(stage.active), str(stage.pool), duration(seconds))
+    return table

@@ -1,0 +1,19 @@
+"""`foretide apps`: what there is to run."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from foretide.apps.registry import APPS
+
+
+def apps(*, as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+    """List the applications."""
+    if as_json:
+        typer.echo(json.dumps({name: app.summary for name, app in APPS.items()}))
+        return
+    for name, app in APPS.items():
+        typer.echo(f"{name:20} {app.summary}")

@@ -1,0 +1,1 @@
+"""Decisions: what was decided, why, and what it achieved."""

@@ -1,0 +1,219 @@
+"""What decisions brought: latency before and after, and a way back from those that made things worse.
+
+A decision is on trial from the moment its actions are in force. Capacity that was given back made things worse if
+latency left the target (or doubled, where there is none). Anything else did only if latency rose, keeps rising, and
+batches got slower for the same load: latency alone also rises while a backlog is worked off.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from foretide.control.actions.amounts import gives_back
+from foretide.control.actions.registry import Action
+from foretide.control.decisions.decision import Effect, Expectation, Verdict, Wish
+from foretide.control.guards import ROLLBACK
+from foretide.control.memory import Block
+from foretide.control.world.world import Request, World
+from foretide.durations import Seconds
+from foretide.errors import ControlSettingError
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSettings:
+    """How decisions are judged.
+
+    Attributes:
+        window: Seconds before, and seconds after it is in force, that are compared.
+        readings: Fewest batches on either side.
+        tolerance: Share by which latency, load and speed may differ without meaning anything.
+        saving_tolerance: Share by which latency may rise when capacity was given back and no target is set.
+        unobserved: Seconds, besides the action's own cost, after which a request counts as never carried out.
+        block: Seconds for which a wish that made things worse is not to be had again.
+        roll_back: Whether it is undone.
+    """
+
+    window: Seconds = 60.0
+    readings: int = 3
+    tolerance: float = 0.3
+    saving_tolerance: float = 1.0
+    unobserved: Seconds = 60.0
+    block: Seconds = 900.0
+    roll_back: bool = True
+
+    def __post_init__(self) -> None:
+        numbers = (self.window, self.tolerance, self.saving_tolerance, self.unobserved, self.block)
+        if min(numbers) < 0 or self.readings < 1 or self.window == 0:
+            raise ControlSettingError(f"trials: {self} makes no sense; a window above 0, readings from 1, no negatives")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one batch showed: latency, tuples due a second, tuples a second that it worked off."""
+
+    at: float
+    latency: float
+    load: float | None
+    speed: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A decision whose effect is not known yet. `undo` holds the way back for each action that has one."""
+
+    decision: int
+    at: float
+    wishes: tuple[Wish, ...]
+    undo: tuple[Action, ...]
+    gave_back: bool
+    before: tuple[Reading, ...]
+    in_force_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Decisions on trial, and the readings they are judged by."""
+
+    open: tuple[Trial, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    batch: int | None = None
+
+    def reading(self, world: World, settings: TrialSettings) -> Trials:
+        """With what the last batch showed, if it is a new one."""
+        latency = _latency(world)
+        if latency is None or (world.batch is not None and world.batch == self.batch):
+            return self
+        new = Reading(world.at, latency, _load(world), world.snapshot.value("processed_rows_per_second"))
+        old = bisect_right(self.readings, world.at - 2 * settings.window, key=lambda each: each.at)
+        return Trials(self.open, (*self.readings[old:], new), world.batch)
+
+    def opening(self, decision: int, wishes: Sequence[Wish], world: World, settings: TrialSettings) -> Trials:
+        """With a decision that has just been taken."""
+        undo = [wish.action.undo(world.observed) for wish in wishes if wish.policy != ROLLBACK]
+        trial = Trial(
+            decision,
+            world.at,
+            tuple(wishes),
+            tuple(action for action in undo if action is not None),
+            gave_back=all(gives_back(wish.action, world.observed) for wish in wishes),
+            before=tuple(each for each in self.readings if each.at > world.at - settings.window),
+        )
+        return replace(self, open=(*self.open, trial))
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What became of decisions: effects, wishes to go back, blocks, and requests that were never carried out."""
+
+    trials: Trials
+    effects: tuple[Effect, ...] = ()
+    rollbacks: tuple[Wish, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    lost: tuple[Request, ...] = field(default=())
+
+
+def follow(trials: Trials, world: World, settings: TrialSettings) -> Followed:
+    """Judge what can be judged by now."""
+    trials = trials.reading(world, settings)
+    lost = tuple(each for each in world.requested if _overdue(each, world, settings))
+    given_up = {request.decision for request in lost}
+    still: list[Trial] = []
+    effects: list[Effect] = []
+    rollbacks: list[Wish] = []
+    blocks: list[Block] = []
+    for trial in trials.open:
+        if trial.decision in given_up:
+            words = f"was not observed within {world.at - trial.at:.0f} s"
+            effects.append(Effect(trial.decision, "never observed", words))
+            continue
+        running = _confirmed(trial, world)
+        if running.in_force_at is None or world.at < running.in_force_at + settings.window:
+            still.append(running)
+            continue
+        effect = judge(running, trials.readings, world, settings)
+        effects.append(effect)
+        if effect.verdict == "worse" and settings.roll_back and running.undo:
+            rollbacks += _back(running, effect)
+            blocks += [Block(w.action, running.gave_back, world.at + settings.block) for w in running.wishes]
+    return Followed(replace(trials, open=tuple(still)), tuple(effects), tuple(rollbacks), tuple(blocks), lost)
+
+
+def close(trials: Trials, world: World, settings: TrialSettings) -> tuple[Trials, tuple[Effect, ...]]:
+    """Judge what is open before something new disturbs it; too short a time leaves it unclear."""
+    effects = tuple(judge(trial, trials.readings, world, settings) for trial in trials.open)
+    return replace(trials, open=()), tuple(
+        replace(e, verdict="unclear") if e.verdict == "worse" else e for e in effects
+    )
+
+
+def judge(trial: Trial, readings: Sequence[Reading], world: World, settings: TrialSettings) -> Effect:
+    """Compare latency before and after."""
+    start = trial.in_force_at
+    after = [each for each in readings if start is not None and each.at > start]
+    took = None if start is None else start - trial.at
+    if min(len(after), len(trial.before)) < settings.readings:
+        words = "too few batches before or after it to tell"
+        return Effect(trial.decision, "unclear", words, world.target.metric, in_force_after=took)
+    before, then = _typical(trial.before), _typical(after)
+    verdict = _verdict(trial, after, world, settings)
+    words = f"{world.target.metric} went from {before:.4g} to {then:.4g}: {verdict}"
+    return Effect(trial.decision, verdict, words, world.target.metric, before, then, took)
+
+
+def _verdict(trial: Trial, after: Sequence[Reading], world: World, settings: TrialSettings) -> Verdict:
+    before, then = _typical(trial.before), _typical(after)
+    if then < before * (1 - settings.tolerance):
+        return "better"
+    more_load = _ratio([each.load for each in trial.before], [each.load for each in after])
+    if more_load is not None and more_load > 1 + settings.tolerance:
+        return "unclear"
+    goal = world.target.latency
+    if trial.gave_back:
+        limit = before * (1 + settings.saving_tolerance) if goal is None else max(goal * 1000, before)
+        return "worse" if then > limit * (1 + settings.tolerance) else "no clear change"
+    third = max(1, len(after) // 3)
+    rising = _typical(after[-third:]) > _typical(after[:third])
+    speed = _ratio([each.speed for each in trial.before], [each.speed for each in after])
+    slower = speed is not None and speed < 1 - settings.tolerance
+    worse = then > before * (1 + settings.tolerance) and rising and slower
+    return "worse" if worse else "no clear change"
+
+
+def _typical(readings: Sequence[Reading]) -> float:
+    return median(each.latency for each in readings)
+
+
+def _ratio(before: Sequence[float | None], after: Sequence[float | None]) -> float | None:
+    old = [value for value in before if value is not None]
+    new = [value for value in after if value is not None]
+    return median(new) / median(old) if old and new and median(old) > 0 else None
+
+
+def _back(trial: Trial, effect: Effect) -> list[Wish]:
+    reason = f"decision {trial.decision} made things worse: {effect.words}"
+    expected = Expectation("what it was before", effect.metric, effect.before)
+    return [Wish(ROLLBACK, action, reason, expected) for action in trial.undo]
+
+
+def _confirmed(trial: Trial, world: World) -> Trial:
+    if trial.in_force_at is not None or not all(wish.action.in_force(world.observed) for wish in trial.wishes):
+        return trial
+    return replace(trial, in_force_at=world.at)
+
+
+def _overdue(request: Request, world: World, settings: TrialSettings) -> bool:
+    return world.at - request.at > settings.unobserved + request.action.cost.seconds
+
+
+def _latency(world: World) -> float | None:
+    value = world.snapshot.value(world.target.metric)
+    return world.snapshot.value("batch_duration_ms") if value is None else value
+
+
+def _load(world: World) -> float | None:
+    rates = [world.snapshot.value("arrival_rate", spout) for spout in world.setup.spouts]
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known else world.snapshot.value("input_rows_per_second")

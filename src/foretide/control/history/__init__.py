@@ -1,0 +1,1 @@
+"""Recorded worlds, and deciding them again."""

@@ -1,0 +1,1 @@
+"""What one control cycle reads."""

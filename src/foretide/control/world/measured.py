@@ -1,0 +1,96 @@
+"""Models made from what was measured: a network for planning, and what a micro-batch costs.
+
+What is not known yet is said, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from foretide.control.world.world import World
+from foretide.queueing.model import BatchCosts
+from foretide.queueing.network import Flow, Network, Operator
+
+FRESH = 120.0
+"""Seconds after which a figure says nothing about the present any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """Not enough is known yet: which figures are missing. No failure; ask again after the next batches."""
+
+    missing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.missing[:3])
+        return f"not known yet: {shown}" + (f" and {len(self.missing) - 3} more" if len(self.missing) > 3 else "")  # noqa: PLR2004
+
+
+def arrivals(world: World, horizon: float | None = None, quantile: float | None = None) -> dict[str, float] | NotYet:
+    """Tuples a second that fall due at each spout: as measured, or what is foreseen at a horizon if that is more.
+
+    What arrives already has to be carried, whatever is foreseen; a forecast that a load will fall may come true first.
+    """
+    rates: dict[str, float] = {}
+    missing: list[str] = []
+    for spout in world.setup.spouts:
+        ahead = None if horizon is None else world.foresight.expected("arrival_rate", spout, horizon, quantile)
+        now = world.snapshot.value("arrival_rate", spout, within=FRESH)
+        if now is None and ahead is None:
+            missing.append(f"arrival_rate of '{spout}'")
+        else:
+            rates[spout] = max(now or 0.0, ahead or 0.0)
+    return NotYet(tuple(missing)) if missing or not rates else rates
+
+
+def network(world: World, rates: Mapping[str, float] | None = None) -> Network | NotYet:
+    """The network as measured, with the given arrivals at the spouts in place of the measured ones."""
+    entering = arrivals(world) if rates is None else dict(rates)
+    operators = [_operator(world, part.name) for part in world.setup.operators]
+    flows = [_flow(world, source, target) for source, target in world.setup.flows]
+    missing = [part for part in (*operators, *flows) if isinstance(part, str)]
+    if isinstance(entering, NotYet) or missing:
+        return NotYet((*(entering.missing if isinstance(entering, NotYet) else ()), *missing))
+    known = tuple(part for part in operators if isinstance(part, Operator))
+    return Network(known, tuple(flow for flow in flows if isinstance(flow, Flow)), entering)
+
+
+def _operator(world: World, name: str) -> Operator | str:
+    service = world.snapshot.value("service_time_ms", name, within=FRESH)
+    if not service:
+        return f"service_time_ms of '{name}'"
+    scv = world.snapshot.value("service_scv", name)
+    arrival_scv = world.snapshot.value("arrival_scv", name)
+    return Operator(name, 1000.0 / service, 1.0 if scv is None else scv, 1.0 if arrival_scv is None else arrival_scv)
+
+
+def _flow(world: World, source: str, target: str) -> Flow | str:
+    """Tuples sent for each one worked on; an operator with a single reader sends it all that it emits."""
+    gain = world.snapshot.value("flow_fraction", f"{source}->{target}", within=FRESH)
+    if gain is None and sum(1 for sender, _ in world.setup.flows if sender == source) == 1:
+        gain = world.snapshot.value("selectivity", source, within=FRESH)
+    return f"flow_fraction of '{source}->{target}'" if gain is None else Flow(source, target, gain)
+
+
+def cores_in_service(world: World) -> int:
+    """Tasks that can run at the same time."""
+    return max(1, len(world.observed.in_service)) * world.setup.cores_per_executor
+
+
+def batch_costs(world: World) -> BatchCosts | NotYet:
+    """What a batch costs apart from its rows: its length less the time that the slowest task of each stage ran.
+
+    Pools cannot change while the query runs, so what their tasks cost is part of the fixed cost.
+    """
+    length = world.snapshot.value("batch_duration_ms", within=FRESH)
+    rows = world.snapshot.value("input_rows", within=FRESH)
+    rate = world.snapshot.value("input_rows_per_second", within=FRESH)
+    shares = [world.snapshot.value("capacity", part.name, within=FRESH) for part in world.setup.operators]
+    if length is None or rows is None or not rate or None in shares:
+        return NotYet(("batch_duration_ms, input_rows and the capacity of every operator",))
+    interval = rows / rate
+    working = sum(share for share in shares if share is not None) * interval
+    return BatchCosts(
+        cores_in_service(world), fixed_cost=max(length / 1000.0 - working, 0.0), trigger=world.setup.trigger
+    )

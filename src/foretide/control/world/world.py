@@ -1,0 +1,70 @@
+"""All that a control cycle reads, as one value. What is planned, requested and observed are kept apart by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from foretide.control.actions.registry import Action
+from foretide.control.world.forecasts import Foresight
+from foretide.control.world.observed import Observed
+from foretide.control.world.setup import Setup, Target
+from foretide.joins.view import JoinView
+from foretide.metrics.snapshot import Key, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An action that was asked for and has not been observed yet."""
+
+    action: Action
+    decision: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What is known at one instant.
+
+    Attributes:
+        setup: What the query is made of.
+        snapshot: What was measured.
+        observed: What is in force.
+        foresight: What is foreseen.
+        target: What is to be held.
+        orders: What a person has asked for; goes before every policy.
+        requested: What was asked for and is not observed yet. The loop fills it in.
+        foreseen_for_now: What forecasts made earlier had said about the present. The loop fills it in.
+        joins: What is known of each join, by its name.
+    """
+
+    setup: Setup
+    snapshot: Snapshot
+    observed: Observed
+    foresight: Foresight = field(default_factory=Foresight)
+    target: Target = field(default_factory=Target)
+    orders: tuple[Action, ...] = ()
+    requested: tuple[Request, ...] = ()
+    foreseen_for_now: Mapping[Key, float] = field(default_factory=dict)
+    joins: Mapping[str, JoinView] = field(default_factory=dict)
+
+    @property
+    def at(self) -> float:
+        """The instant, in seconds since 1970."""
+        return self.snapshot.at
+
+    @property
+    def batch(self) -> int | None:
+        """The batch that was committed last."""
+        value = self.snapshot.value("batch")
+        return None if value is None else int(value)
+
+    def replicas(self, operator: str) -> int:
+        """Replicas of an operator that work: what its route says, or its whole pool."""
+        part = self.setup.by_name[operator]
+        routed = None if part.edge is None else self.observed.replicas(part.edge)
+        return routed or part.pool
+
+    def is_requested(self, action: Action) -> bool:
+        """Whether just this was asked for already and is not observed yet."""
+        return any(request.action == action for request in self.requested)

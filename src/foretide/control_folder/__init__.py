@@ -1,0 +1,1 @@
+"""The control folder: files that Spark, the control loop and people share."""

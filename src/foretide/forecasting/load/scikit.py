@@ -1,0 +1,135 @@
+"""Random forest, gradient boosting and support vectors on lags, by scikit-learn.
+
+Their state is the rows of the last fit: fitted again with the same seed they are the same models.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from foretide.forecasting.forecaster import Floats, State
+from foretide.forecasting.load.lags import LagModel, missing_extra
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """A forecast is small work beside a pipeline that needs the cores; threads that wait for each other burn them."""
+    context: AbstractContextManager[Any] = _controller().limit(limits=1)
+    return context
+
+
+@cache
+def _controller() -> Any:
+    import sklearn.ensemble  # type: ignore[import-untyped,unused-ignore]  # noqa: F401, PLC0415 loads what is limited
+    import threadpoolctl  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 comes with scikit-learn
+
+    return threadpoolctl.ThreadpoolController()
+
+
+class ScikitModel(LagModel):
+    """Regressors of scikit-learn."""
+
+    needs: ClassVar[tuple[str, ...]] = ("sklearn",)
+    refit_every = 2000
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._rows: tuple[Floats, Floats] | None = None
+        self._regressors: list[Any] = []
+        self._scale: tuple[Floats, Floats] = (np.zeros(0), np.ones(0))
+
+    @property
+    def awake(self) -> bool:
+        """Once it was fitted."""
+        return bool(self._regressors)
+
+    @abstractmethod
+    def make(self) -> Any:
+        """A regressor that was not fitted yet."""
+
+    def regress(self, features: Floats, targets: Floats) -> None:
+        """Fit to scaled features, and keep the rows."""
+        self._rows = (features, targets)
+        self._scale = (features.mean(axis=0), features.std(axis=0) + 1e-9)
+        scaled = (features - self._scale[0]) / self._scale[1]
+        try:
+            with _one_thread():
+                self._regressors = self.fit_all(scaled, targets)
+        except ImportError as error:
+            raise missing_extra(self.name, error) from error
+
+    def fit_all(self, scaled: Floats, targets: Floats) -> list[Any]:
+        """One regressor a horizon."""
+        return [self.make().fit(scaled, target) for target in targets.T]
+
+    def regressed(self, features: Floats) -> Floats:
+        """What each of them says."""
+        scaled = (features - self._scale[0]) / self._scale[1]
+        with _one_thread():
+            return np.column_stack([each.predict(scaled) for each in self._regressors])
+
+    def fitted(self) -> dict[str, Any]:
+        """The rows of the last fit."""
+        rows = {} if self._rows is None else {"features": self._rows[0], "targets": self._rows[1]}
+        return super().fitted() | rows
+
+    def restore_fitted(self, found: State) -> None:
+        """Fit again to the same rows."""
+        super().restore_fitted(found)
+        if "features" in found:
+            self.regress(np.array(found["features"]), np.array(found["targets"]))
+
+
+class RandomForest(ScikitModel):
+    """Many trees on random samples."""
+
+    name: ClassVar[str] = "random forest"
+    summary: ClassVar[str] = "60 random trees on lags (pa-sps: RF)"
+    train_rows = 4000
+
+    def fit_all(self, scaled: Floats, targets: Floats) -> list[Any]:
+        """One forest for all horizons."""
+        return [self.make().fit(scaled, targets if targets.shape[1] > 1 else targets[:, 0])]
+
+    def make(self) -> Any:
+        """Few enough trees, with large enough leaves, to be fitted while a pipeline runs."""
+        from sklearn import ensemble  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 an extra
+
+        return ensemble.RandomForestRegressor(
+            60, min_samples_leaf=8, max_features=0.4, max_samples=0.7, random_state=self.seed, n_jobs=1
+        )
+
+
+class GradientBoosting(ScikitModel):
+    """Small trees, each on the errors of those before."""
+
+    name: ClassVar[str] = "gradient boosting"
+    summary: ClassVar[str] = "boosted small trees on lags, by absolute errors"
+    train_rows = 6000
+
+    def make(self) -> Any:
+        """With early stopping on a share that is held back."""
+        from sklearn import ensemble  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 an extra
+
+        return ensemble.HistGradientBoostingRegressor(
+            loss="absolute_error", max_iter=150, learning_rate=0.06, max_leaf_nodes=12, min_samples_leaf=30,
+            early_stopping=True, validation_fraction=0.15, n_iter_no_change=8, random_state=self.seed,
+        )  # fmt: skip
+
+
+class SupportVectors(ScikitModel):
+    """Support vector regression with a radial kernel."""
+
+    name: ClassVar[str] = "svr"
+    summary: ClassVar[str] = "support vector regression on lags, radial kernel"
+    train_rows = 1500
+
+    def make(self) -> Any:
+        """A narrow tube: nearly absolute errors."""
+        from sklearn.svm import SVR  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 an extra
+
+        return SVR(C=0.5, epsilon=0.05, gamma=0.01, cache_size=100)

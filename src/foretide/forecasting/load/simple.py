@@ -1,0 +1,152 @@
+"""The simple models: a handful of last values and a fixed rule. They need no fit, or next to none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from foretide.forecasting.forecaster import Floats, State
+from foretide.forecasting.load.base import LoadModel, Points
+from foretide.forecasting.seasons import find_seasons, usable
+
+
+def _flat(level: Floats, horizons: Sequence[int]) -> Points:
+    """The same centre at all horizons."""
+    return Points(np.repeat(level[:, None], len(horizons), axis=1))
+
+
+class LastValue(LoadModel):
+    """What was, will be."""
+
+    name: ClassVar[str] = "last value"
+    summary: ClassVar[str] = "the last value (pa-sps: Basic)"
+
+    @property
+    def reach(self) -> int:
+        """One value."""
+        return 1
+
+    def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
+        """The last value of each window."""
+        return _flat(seen[:, -1], horizons)
+
+
+class SeasonalLastValue(LoadModel):
+    """The value one season earlier; the last value as long as no season is known."""
+
+    name: ClassVar[str] = "seasonal last value"
+    summary: ClassVar[str] = "the value one season (day, week, or one that was found) earlier"
+    refit_every = 1000
+    _season = 0
+
+    @property
+    def reach(self) -> int:
+        """One season."""
+        return max(1, self._season)
+
+    @property
+    def awake(self) -> bool:
+        """Once a season is known."""
+        return self._season > 0
+
+    def fit(self, values: Floats) -> None:
+        """Take the longest season of which two were seen, or find one."""
+        seasons = find_seasons(values) if self.seasons is None else usable(self.seasons, len(values))
+        self._season = max(seasons, default=0)
+
+    def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
+        """The value at the same place of the last season."""
+        if not self._season:
+            return _flat(seen[:, -1], horizons)
+        return Points(seen[:, [(step - 1) % self._season for step in horizons]])
+
+    def fitted(self) -> dict[str, Any]:
+        """The season."""
+        return {"season": self._season}
+
+    def restore_fitted(self, found: State) -> None:
+        """Take the season over."""
+        self._season = int(found["season"])
+
+
+class MovingAverage(LoadModel):
+    """The average of the last few values."""
+
+    name: ClassVar[str] = "moving average"
+    summary: ClassVar[str] = "the average of the last 6 values"
+    span = 6
+
+    @property
+    def reach(self) -> int:
+        """The span."""
+        return self.span
+
+    def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
+        """The average of each window."""
+        return _flat(seen.mean(axis=1), horizons)
+
+
+class Ewma(LoadModel):
+    """An exponentially weighted average, whose rate is the one that would have been best so far."""
+
+    name: ClassVar[str] = "ewma"
+    summary: ClassVar[str] = "an exponentially weighted average; its rate is fitted"
+    refit_every = 1000
+    _rates = (0.08, 0.15, 0.3, 0.5, 0.7, 0.9)
+    _recent = 3000
+    _rate = 0.3
+
+    @property
+    def reach(self) -> int:
+        """Values further back weigh next to nothing."""
+        return 64
+
+    def fit(self, values: Floats) -> None:
+        """Take the rate with the smallest errors one step ahead, in logarithms, over the recent values."""
+        recent = values[-self._recent - self.reach :]
+        seen = np.lib.stride_tricks.sliding_window_view(recent, self.reach)[:-1] if len(recent) > self.reach else None
+        if seen is not None:
+            truth = np.log1p(recent[self.reach :])
+            loss = [float(np.abs(np.log1p(self._level(seen, rate)) - truth).mean()) for rate in self._rates]
+            self._rate = self._rates[int(np.argmin(loss))]
+
+    def _level(self, seen: Floats, rate: float) -> Floats:
+        weights = rate * (1 - rate) ** np.arange(self.reach - 1, -1, -1)
+        level: Floats = seen @ (weights / weights.sum())
+        return level
+
+    def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
+        """The weighted average of each window."""
+        return _flat(self._level(seen, self._rate), horizons)
+
+    def fitted(self) -> dict[str, Any]:
+        """The rate."""
+        return {"rate": self._rate}
+
+    def restore_fitted(self, found: State) -> None:
+        """Take the rate over."""
+        self._rate = float(found["rate"])
+
+
+class LinearTrend(LoadModel):
+    """A straight line through the last values."""
+
+    name: ClassVar[str] = "linear regression"
+    summary: ClassVar[str] = "a line through the last 12 values (pa-sps: LR)"
+    span = 12
+
+    @property
+    def reach(self) -> int:
+        """The span."""
+        return self.span
+
+    def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
+        """Each window's line, drawn on; errors are measured from where it is still near what was seen."""
+        place = np.arange(self.span) - (self.span - 1) / 2
+        slope = seen @ (place / (place @ place))
+        ahead = np.array(horizons) + (self.span - 1) / 2
+        line = np.maximum(seen.mean(axis=1)[:, None] + slope[:, None] * ahead, 0.0)
+        lowest, highest = 0.5 * seen.min(axis=1)[:, None], 2.0 * seen.max(axis=1)[:, None]
+        return Points(np.clip(line, lowest, highest), line)

@@ -1,0 +1,1 @@
+"""Nets that forecast the performance of workers."""

@@ -1,0 +1,1 @@
+"""Skewed stream joins: statistics in, one plan out. Pure."""

@@ -1,0 +1,1 @@
+"""Planners of skewed joins: Aj-Stream's and ours."""

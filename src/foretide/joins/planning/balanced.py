@@ -1,0 +1,186 @@
+"""Our refinement of Aj-Stream's plan: keys of medium size are placed as well, and hot keys split until LI is low.
+
+With N_k = floor(|I| F(k)) a key of half of all rows fills half of the partitions, and the load there, a product of
+rows, is still several times that of the others. So grids are made finer step by step, each time that of a key which
+weighs much on the fullest partition, until the predicted LI is low enough. Keys that need no splitting stay where the
+hash puts them as long as that partition is not too full; otherwise the least loaded partition takes them.
+
+A low LI is no end in itself: copies of all rows everywhere would balance, too. Of the placements that were tried, only
+those count whose fullest partition has little more load than the best one's.
+
+Where it is known what rows and pairs cost, partitions are filled by the time of their tasks and by eq 1 alike: pairs of
+different keys count in eq 1, but Spark never compares them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from foretide.joins.plan import Filling, Grid, Home, How, KeyLoad, TailLoad, grid_of, imbalance
+from foretide.joins.planning.grid_shapes import WHOLE, Shape, cell_rows, ladder
+from foretide.joins.planning.paper import most_frequent
+from foretide.joins.settings import JoinSettings
+from foretide.joins.task_costs import JoinCost
+
+_DEARER = 1.25
+_WIDTH = 4
+_WORTH_SPLITTING = 0.1
+_MOST_STEPS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """How full a partition is: its load by eq 1 and its work, each as a share of what would be even without copies."""
+
+    load: float
+    row: float
+    pair: float
+
+    @classmethod
+    def of(cls, start: Filling, keys: Sequence[KeyLoad], cost: JoinCost | None) -> _Scale:
+        left = math.fsum(start.left) + math.fsum(load.left for load in keys)
+        right = math.fsum(start.right) + math.fsum(load.right for load in keys)
+        pairs = math.fsum(start.pairs) + math.fsum(load.left * load.right for load in keys)
+        count = len(start.left)
+        even = cost.work([(left + right) / count], [pairs / count])[0] if cost else 0.0
+        row, pair = (cost.row / even, cost.pair / even) if cost and even > 0 else (0.0, 0.0)
+        return cls(count**2 / (left * right) if left * right > 0 else 0.0, row, pair)
+
+    def fullness(self, left: float, right: float, pairs: float) -> float:
+        return self.load * left * right + self.row * (left + right) + self.pair * pairs
+
+    def of_all(self, filling: Filling) -> list[float]:
+        return [self.fullness(*each) for each in zip(filling.left, filling.right, filling.pairs, strict=True)]
+
+    def with_cell(self, left: float, right: float, filling: Filling) -> list[float]:
+        """How full each partition would be with so many rows of one more key."""
+        held = zip(filling.left, filling.right, filling.pairs, strict=True)
+        return [self.fullness(a + left, b + right, pairs + left * right) for a, b, pairs in held]
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One placement of all keys: the shape and the cells of each, and what that leads to."""
+
+    shapes: Mapping[int, Shape]
+    cells: Mapping[int, Sequence[int]]
+    filling: Filling
+    imbalance: float
+    fullest: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """What is the same in all attempts to place some keys."""
+
+    keys: Sequence[KeyLoad]
+    start: Filling
+    home: Home
+    scale: _Scale
+    cost: JoinCost | None
+
+    def place(self, shapes: Mapping[int, Shape], slack: float | None) -> _Attempt:
+        """Place the keys with the largest cells first, each on the partitions that are least full with it.
+
+        A key in one piece stays at home unless that would become fuller than average by more than `slack`, and
+        fullest; without a `slack` it always stays.
+        """
+        filling, cells = self.start.copy(), {}
+        level = math.inf if slack is None else self._even(shapes) * (1 + slack)
+        for load in sorted(self.keys, key=lambda load: (-cell_rows(load, shapes[load.key]), load.key)):
+            shape, at_home = shapes[load.key], self.home(load.key)
+            after = self.scale.with_cell(load.left / shape[0], load.right / shape[1], filling)
+            if shape == WHOLE and after[at_home] <= max(level, *self.scale.of_all(filling)):
+                chosen = [at_home]
+            else:
+                chosen = sorted(range(len(after)), key=after.__getitem__)[: shape[0] * shape[1]]
+            filling.add(load, shape, chosen)
+            cells[load.key] = chosen
+        return _Attempt(shapes, cells, filling, self._imbalance(filling), max(self.scale.of_all(filling)))
+
+    def _imbalance(self, filling: Filling) -> float:
+        """The larger of LI by eq 1 and that of the time of tasks."""
+        work = 0.0 if self.cost is None else imbalance(filling.work(self.cost))
+        return max(imbalance(filling.loads()), work)
+
+    def _even(self, shapes: Mapping[int, Shape]) -> float:
+        """How full a partition is if all rows, copies included, are spread evenly."""
+        count = len(self.start.left)
+        left = math.fsum(self.start.left) + math.fsum(load.left * shapes[load.key][1] for load in self.keys)
+        right = math.fsum(self.start.right) + math.fsum(load.right * shapes[load.key][0] for load in self.keys)
+        pairs = math.fsum(self.start.pairs) + math.fsum(load.left * load.right for load in self.keys)
+        return self.scale.fullness(left / count, right / count, pairs / count)
+
+
+def balanced_grids(
+    hot: Sequence[KeyLoad],
+    tail: Sequence[TailLoad],
+    settings: JoinSettings,
+    how: How,
+    home: Home,
+    cost: JoinCost | None = None,
+) -> dict[int, Grid]:
+    """Grids that bring the predicted LI down to `settings.target`, or as near to it as was found.
+
+    Keys whose only cell is where the hash puts them anyway are left out.
+    """
+    keys, start = most_frequent(hot, settings.candidates), Filling.of(tail)
+    chosen = {load.key for load in keys}
+    for load in hot:
+        if load.key not in chosen:
+            start.add(load, WHOLE, [home(load.key)])
+    placing = _Placing(keys, start, home, _Scale.of(start, keys, cost), cost)
+    best = _best(list(_attempts(placing, settings.target, how)))
+    return {
+        key: grid_of(cells, best.shapes[key][1])
+        for key, cells in best.cells.items()
+        if len(cells) > 1 or cells[0] != home(key)
+    }
+
+
+def _best(attempts: Sequence[_Attempt]) -> _Attempt:
+    """The lowest LI among those that do not pay for it with more work on the fullest partition."""
+    least = min(each.fullest for each in attempts)
+    return min((each for each in attempts if each.fullest <= _DEARER * least), key=lambda each: each.imbalance)
+
+
+def _attempts(placing: _Placing, target: float, how: How) -> Iterator[_Attempt]:
+    """No plan at all, then ever finer grids, until LI reaches the target or nothing can be split any further."""
+    shapes: Mapping[int, Shape] = {load.key: WHOLE for load in placing.keys}
+    now = placing.place(shapes, None)
+    yield now
+    if now.imbalance > target:
+        now = placing.place(shapes, target / 2)
+        yield now
+    rungs = {load.key: ladder(load, len(placing.start.left), how) for load in placing.keys}
+    for _ in range(_MOST_STEPS):
+        finer = [] if now.imbalance <= target else list(_finer(placing, now, rungs))
+        if not finer:
+            return
+        now = min((placing.place(each, target / 2) for each in finer), key=lambda each: each.fullest)
+        yield now
+
+
+def _finer(placing: _Placing, now: _Attempt, rungs: Mapping[int, Sequence[Shape]]) -> Iterator[Mapping[int, Shape]]:
+    """The shapes with one key split a step further: one of those that weigh most on the fullest partition."""
+    scale, held = placing.scale, now.filling
+    full = scale.of_all(held)
+    fullest = full.index(max(full))
+    all_left, all_right, all_pairs = held.left[fullest], held.right[fullest], held.pairs[fullest]
+
+    def weight(load: KeyLoad) -> float:
+        """By how much less full the partition would be without the key."""
+        rows, columns = now.shapes[load.key]
+        left, right = load.left / rows, load.right / columns
+        return full[fullest] - scale.fullness(all_left - left, all_right - right, all_pairs - left * right)
+
+    there = [
+        load for load in placing.keys if fullest in now.cells[load.key] and now.shapes[load.key] != rungs[load.key][-1]
+    ]
+    there.sort(key=lambda load: (-weight(load), load.key))
+    for load in there[:_WIDTH]:
+        if weight(load) >= _WORTH_SPLITTING * weight(there[0]):
+            steps = rungs[load.key]
+            yield {**now.shapes, load.key: steps[steps.index(now.shapes[load.key]) + 1]}

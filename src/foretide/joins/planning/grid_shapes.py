@@ -1,0 +1,79 @@
+"""Shapes of grids: how many rows and columns for so many cells, with as few copies of rows as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from foretide.joins.plan import How, KeyLoad
+
+Shape = tuple[int, int]
+
+WHOLE: Shape = (1, 1)
+"""A key that is not split."""
+
+_CLOSE = 0.75
+
+
+def copies(load: KeyLoad, shape: Shape) -> float:
+    """Rows stored when a key has a grid of that shape: a left row in each column, a right row in each row.
+
+    >>> copies(KeyLoad(1, 100.0, 10.0), (4, 2))
+    240.0
+    """
+    return load.left * shape[1] + load.right * shape[0]
+
+
+def shape_for(load: KeyLoad, cells: int, how: How) -> Shape:
+    """The shape with the fewest copies among those with about, and at most, so many cells.
+
+    About means at least three quarters: of 7 cells, 3 x 2 stores much less than 7 x 1.
+
+    >>> shape_for(KeyLoad(1, 50.0, 50.0), 7, "inner"), shape_for(KeyLoad(1, 90.0, 2.0), 7, "inner")
+    ((3, 2), (6, 1))
+    >>> shape_for(KeyLoad(1, 50.0, 50.0), 7, "left")
+    (7, 1)
+    """
+    if how == "left":
+        return cells, 1
+    near = (shape for shape in _shapes(cells, how) if shape[0] * shape[1] >= _CLOSE * cells)
+    return min(near, key=lambda shape: _fewest_copies(load, shape))
+
+
+def ladder(load: KeyLoad, most: int, how: How) -> tuple[Shape, ...]:
+    """Ever finer shapes up to `most` cells, each with the fewest copies of all that are as fine or finer.
+
+    A finer shape whose cells hold more rows than those of a coarser one is left out: of 13 partitions, 4 x 3 uses
+    only 12, but 13 x 1 would copy every right row to all of them.
+
+    >>> ladder(KeyLoad(1, 50.0, 50.0), 8, "inner")
+    ((1, 1), (2, 1), (2, 2), (3, 2), (4, 2))
+    >>> ladder(KeyLoad(1, 50.0, 50.0), 13, "inner")[-1]
+    (4, 3)
+    """
+    rungs = [WHOLE]
+    for shape in sorted(_shapes(most, how), key=lambda shape: _fewest_copies(load, shape)):
+        finer = shape[0] * shape[1] > rungs[-1][0] * rungs[-1][1]
+        if finer and cell_rows(load, shape) < cell_rows(load, rungs[-1]):
+            rungs.append(shape)
+    return tuple(rungs)
+
+
+def cell_rows(load: KeyLoad, shape: Shape) -> float:
+    """Rows in one cell, of both sides.
+
+    >>> cell_rows(KeyLoad(1, 100.0, 10.0), (4, 2))
+    30.0
+    """
+    return load.left / shape[0] + load.right / shape[1]
+
+
+def _fewest_copies(load: KeyLoad, shape: Shape) -> tuple[float, int, int]:
+    """The order of shapes: few copies, then many cells, then many rows."""
+    return copies(load, shape), -shape[0] * shape[1], -shape[0]
+
+
+def _shapes(most: int, how: How) -> Iterator[Shape]:
+    """All shapes of at most so many cells."""
+    for rows in range(1, most + 1):
+        for columns in range(1, 2 if how == "left" else most // rows + 1):
+            yield rows, columns

@@ -1,0 +1,225 @@
+"""Alarm rules: what must hold for how long, on a metric or on its forecast, before someone is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Literal, get_args
+
+from foretide.durations import Seconds
+from foretide.errors import AlarmRuleError
+from foretide.metrics.catalogue.registry import CATALOGUE
+from foretide.metrics.likely_cause import likely_source
+from foretide.metrics.metric import Level
+from foretide.metrics.snapshot import Snapshot
+
+Severity = Literal["warning", "critical"]
+AlarmKey = tuple[str, str]
+"""A rule's name and a subject."""
+
+History = tuple[tuple[float, float], ...]
+"""Values and when they were seen, the oldest first."""
+
+_FRESH = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When to raise an alarm. Exactly one of `above`, `below`, `times_peers`, `above_metric` or `growing` is given.
+
+    Attributes:
+        name: What the alarm is called, in words joined by dashes.
+        metric: A metric of the catalogue.
+        above: A value that must not be exceeded.
+        below: A value that must be kept.
+        times_peers: How many times the median of its peers a subject may reach (workers with workers, and so on).
+        above_metric: Another metric of the same query that must not be exceeded.
+        growing: The share by which it must not have grown over the time in `lasting`.
+        lasting: Seconds that it must have been so.
+        forecast: Whether what is foreseen counts, not what is measured.
+        subject: Only this operator, worker or machine; all of them unless said otherwise.
+        severity: `warning` or `critical`.
+        meaning: A sentence for people.
+    """
+
+    name: str
+    metric: str
+    above: float | None = None
+    below: float | None = None
+    times_peers: float | None = None
+    above_metric: str | None = None
+    growing: float | None = None
+    lasting: Seconds = 0.0
+    forecast: bool = False
+    subject: str | None = None
+    severity: Severity = "warning"
+    meaning: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a rule that could never be judged."""
+        for flaw in (*_flaws_of_names(self), *_flaws_of_figures(self)):
+            raise AlarmRuleError(f"rule '{self.name}': {flaw}")
+
+
+def _flaws_of_names(rule: Rule) -> Iterator[str]:
+    if not rule.name:
+        yield "it has no name; give it one in words joined by dashes"
+    for metric in (rule.metric, rule.above_metric):
+        if metric is not None and metric not in CATALOGUE:
+            yield f"'{metric}' is not in the catalogue of metrics"
+            return
+    if rule.severity not in get_args(Severity):
+        yield f"its severity is '{rule.severity}'; give one of {', '.join(get_args(Severity))}"
+    level = CATALOGUE[rule.metric].level
+    if rule.above_metric is not None and CATALOGUE[rule.above_metric].level is not level:
+        yield f"'{rule.above_metric}' is not of the level {level}, as '{rule.metric}' is; compare metrics of one level"
+    if rule.times_peers is not None and level is Level.QUERY:
+        yield f"'{rule.metric}' is of the query, which has no peers; choose a metric of another level"
+
+
+def _flaws_of_figures(rule: Rule) -> Iterator[str]:
+    figures = (rule.above, rule.below, rule.times_peers, rule.growing)
+    if sum(condition is not None for condition in (*figures, rule.above_metric)) != 1:
+        yield "it needs exactly one of above, below, times_peers, above_metric and growing"
+    if any(figure is not None and not math.isfinite(figure) for figure in figures):
+        yield "a value that is infinite or no number can never be passed; give a number"
+    if rule.times_peers is not None and rule.times_peers <= 0:
+        yield f"times_peers is {rule.times_peers:g}; give how many times the others' median is too much, such as 2"
+    if rule.growing is not None and rule.growing < 0:
+        yield f"growing is {rule.growing:g}; give a share of 0 or more, such as 0.2 for a fifth"
+    if not 0 <= rule.lasting < math.inf or (rule.growing is not None and rule.lasting == 0):
+        yield f"lasting {rule.lasting:g} s makes no sense here; give seconds > 0"
+
+
+DEFAULT_RULES = (
+    Rule("lag-growing", "total_lag", growing=0.2, lasting=30, severity="critical",
+         meaning="Tuples arrive faster than they are worked off."),
+    Rule("near-capacity", "capacity", above=0.9, lasting=30,
+         meaning="A replica is busy nearly all the time."),
+    Rule("overload-ahead", "input_rows_per_second", above_metric="sustainable_rows_per_second", forecast=True,
+         meaning="The load that is foreseen is more than the busiest replica can take."),
+    Rule("slow-worker", "worker_slowness", times_peers=2.0, lasting=15,
+         meaning="A worker takes much longer for the same work than the others."),
+    Rule("tuples-failed", "failed", above=0, meaning="Tuples went to the dead letters."),
+    Rule("skewed-edge", "skew", above=3.0, lasting=60, meaning="One replica gets far more tuples than the others."),
+    Rule("tasks-retried", "retried_tasks", above=0, meaning="Tasks failed and were run again."),
+)  # fmt: skip
+"""Rules that are on unless others are given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An alarm: which rule, on what, since when, the value, a sentence, and where the cause probably lies."""
+
+    rule: Rule
+    subject: str
+    since: float
+    at: float
+    value: float
+    source: str | None
+
+    @property
+    def message(self) -> str:
+        """The alarm in one sentence."""
+        unit = CATALOGUE[self.rule.metric].unit
+        seen = "is foreseen at" if self.rule.forecast else "is"
+        cause = f" Likely source: {self.source}." if self.source else ""
+        said = f"{self.rule.metric} of '{self.subject}' {seen} {self.value:.4g} {unit}.{cause}"
+        return f"{self.rule.meaning} {said}".lstrip()
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What the rules have seen so far: since when each holds, what was told, and the values that growth is told by."""
+
+    since: Mapping[AlarmKey, float] = field(default_factory=dict)
+    raised: Mapping[AlarmKey, Raised] = field(default_factory=dict)
+    history: Mapping[AlarmKey, History] = field(default_factory=dict)
+
+
+def judge(watch: Watch, snapshot: Snapshot, rules: tuple[Rule, ...]) -> tuple[Watch, list[Raised], list[Raised]]:
+    """The next state, the alarms that are new, and those that are over."""
+    looks = [look for rule in rules for look in _looks(rule, watch, snapshot)]
+    holding = [look for look in looks if _holds(look, snapshot)]
+    since = {look.key: min(watch.since.get(look.key, snapshot.at), snapshot.at) for look in holding}
+    due = [look for look in holding if look.key in watch.raised or _has_lasted(look.rule, since[look.key], snapshot.at)]
+    raised = {look.key: watch.raised.get(look.key) or _raise(look, since[look.key], snapshot) for look in due}
+    history = {look.key: look.history for look in looks if look.history}
+    new = [alarm for key, alarm in raised.items() if key not in watch.raised]
+    over = [alarm for key, alarm in watch.raised.items() if key not in raised]
+    return Watch(since, raised, history), new, over
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one rule sees of one subject: its value, those of its peers, and how it came about."""
+
+    rule: Rule
+    subject: str
+    value: float
+    peers: tuple[float, ...]
+    history: History
+
+    @property
+    def key(self) -> AlarmKey:
+        return self.rule.name, self.subject
+
+
+def _looks(rule: Rule, watch: Watch, snapshot: Snapshot) -> Iterator[_Look]:
+    values = _values(rule, snapshot)
+    for subject, value in values.items():
+        if rule.subject in (None, subject):
+            peers = tuple(other for name, other in values.items() if name != subject)
+            before = watch.history.get((rule.name, subject), ())
+            history = () if rule.growing is None else _kept(before, snapshot.at, value, rule.lasting)
+            yield _Look(rule, subject, value, peers, history)
+
+
+def _values(rule: Rule, snapshot: Snapshot) -> dict[str, float]:
+    """What a rule looks at: fresh figures, or forecasts."""
+    if rule.forecast:
+        return {subject: value for (metric, subject), value in snapshot.forecasts.items() if metric == rule.metric}
+    return {subject: known.value for subject, known in snapshot.of(rule.metric).items() if known.age <= _FRESH}
+
+
+def _holds(look: _Look, snapshot: Snapshot) -> bool:
+    rule = look.rule
+    if rule.above is not None:
+        return look.value > rule.above
+    if rule.below is not None:
+        return look.value < rule.below
+    if rule.above_metric is not None:
+        limit = snapshot.value(rule.above_metric, look.subject, within=_FRESH)
+        return limit is not None and look.value > limit
+    if rule.times_peers is not None:
+        return bool(look.peers) and look.value > rule.times_peers * median(look.peers)
+    return _has_grown(rule, look.history)
+
+
+def _has_lasted(rule: Rule, since: float, at: float) -> bool:
+    """Growth is judged over the whole time already."""
+    return rule.growing is not None or at - since >= rule.lasting
+
+
+def _raise(look: _Look, since: float, snapshot: Snapshot) -> Raised:
+    return Raised(look.rule, look.subject, since, snapshot.at, look.value, likely_source(snapshot))
+
+
+def _kept(before: History, at: float, value: float, lasting: float) -> History:
+    """Values as old as the rule looks back, and the last one before that; none from a clock that has jumped back."""
+    past = [pair for pair in before if pair[0] < at]
+    recent = [pair for pair in past if pair[0] > at - lasting]
+    return (*past[len(past) - len(recent) - 1 : len(past) - len(recent)], *recent, (at, value))
+
+
+def _has_grown(rule: Rule, history: History) -> bool:
+    """Whether a value has gone up over the whole time: from its first third to its last, by the share."""
+    first, last = history[0], history[-1]
+    if rule.growing is None or last[0] - first[0] < rule.lasting:
+        return False
+    values = [value for _, value in history]
+    third = max(1, len(values) // 3)
+    early, late = sum(values[:third]) / third, sum(values[-third:]) / third
+    return late > early * (1 + rule.growing) and late > 0 and min(values[-third:]) > 0

@@ -1,0 +1,1 @@
+"""The catalogue of metrics: name, unit and meaning of each."""

@@ -1,0 +1,1 @@
+"""Live forecasts; models are fitted in other processes."""

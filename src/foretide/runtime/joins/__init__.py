@@ -1,0 +1,1 @@
+"""Publishing join plans, live."""

@@ -1,0 +1,1 @@
+"""Sampling, alarms and Prometheus."""

@@ -1,0 +1,1 @@
+"""A running topology: query, follower, supervision."""

@@ -1,0 +1,1 @@
+"""Settings: sections, loading, provenance and reference. No Spark."""

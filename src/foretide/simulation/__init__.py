@@ -1,0 +1,1 @@
+"""One simulator of pipelines and micro-batches. Pure."""

@@ -1,0 +1,147 @@
+"""A scenario: a network, its workers, and all that happens to them while it is simulated. Values only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from foretide.errors import ModelError, Problem
+from foretide.simulation.routes import Route, route_problems
+from foretide.simulation.variation import Curve, Family, Variation
+from foretide.simulation.workers import Slowdown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from foretide.queueing.model import BatchCosts
+    from foretide.queueing.network import Network
+    from foretide.simulation.workers import Outage
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What to simulate.
+
+    >>> from foretide.queueing.network import Network, Operator
+    >>> network = Network((Operator("parse", service_rate=10.0),), external={"parse": 14.0})
+    >>> Scenario(network, workers={"parse": 2}, duration=60.0).curve_of("parse").peak
+    14.0
+
+    Attributes:
+        network: Operators, flows and the rates that enter. workers: The pool N of each operator: servers in
+        a pipeline, tasks of its exchange in micro-batches. duration: Seconds during which tuples enter. All
+        that entered is then processed to the end. warmup: Seconds at the start that are left out of the
+        estimates. curves: Arrivals that change with time, in place of the network's constant rates. routes:
+        Split ratios by operator, in order of time. Without them, workers of a pipeline share one queue,
+            and tasks of a micro-batch get equal shares.
+        slowdowns: Workers (in micro-batches: cores) that are slow for a while.
+        outages: Workers (cores) that are gone for a while.
+        family: Shape of the service times; "gamma" with scv 1 is exponential, "lognormal" has a heavier tail.
+        batching: Costs of a micro-batch; None simulates a pipeline of queues.
+        limit: Most rows that one micro-batch takes in from outside; None takes all that has arrived.
+        batches: Pieces of simulated time from whose means the confidence intervals are made.
+        confidence: Of the intervals.
+    """
+
+    network: Network
+    workers: Mapping[str, int]
+    duration: float
+    warmup: float = 0.0
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    routes: Mapping[str, tuple[Route, ...]] = field(default_factory=dict)
+    slowdowns: tuple[Slowdown, ...] = ()
+    outages: tuple[Outage, ...] = ()
+    family: Family = "gamma"
+    batching: BatchCosts | None = None
+    limit: int | None = None
+    batches: int = 30
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        problems = [
+            *_time_problems(self),
+            *_worker_problems(self),
+            *_name_problems(self),
+            *_event_problems(self),
+        ]
+        if problems:
+            raise ModelError(problems)
+
+    @property
+    def events(self) -> tuple[Slowdown | Outage, ...]:
+        """All that befalls workers."""
+        return (*self.slowdowns, *self.outages)
+
+    def curve_of(self, operator: str) -> Curve:
+        """What enters at an operator from outside."""
+        return self.curves.get(operator) or Curve.constant(self.network.external.get(operator, 0.0))
+
+    def arrivals_of(self, operator: str) -> Variation:
+        """How the gaps between external arrivals vary; an scv of 1 is a Poisson stream."""
+        return Variation(self.network.operator(operator).arrival_scv)
+
+    def service_of(self, operator: str) -> Variation:
+        """How the service times vary."""
+        return Variation(self.network.operator(operator).service_scv, self.family)
+
+
+def _time_problems(scenario: Scenario) -> Iterator[Problem]:
+    if not (math.isfinite(scenario.duration) and scenario.duration > 0):
+        yield Problem("simulation", f"duration is {scenario.duration:g}", "Give finite seconds above 0.")
+    elif not 0 <= scenario.warmup < scenario.duration:
+        what = f"warm-up is {scenario.warmup:g} of {scenario.duration:g} s"
+        yield Problem("simulation", what, "Leave some time to measure.")
+    if scenario.batches < 2:  # noqa: PLR2004 one batch has no spread
+        yield Problem("simulation", f"batches is {scenario.batches}", "Give 2 or more.")
+    if not 0 < scenario.confidence < 1:
+        yield Problem("simulation", f"confidence is {scenario.confidence:g}", "Give a number between 0 and 1.")
+    if scenario.limit is not None and scenario.limit < 1:
+        yield Problem("simulation", f"limit is {scenario.limit} rows", "Admit at least one row a batch.")
+
+
+def _worker_problems(scenario: Scenario) -> Iterator[Problem]:
+    for name in scenario.network.names:
+        if scenario.workers.get(name, 0) < 1:
+            what = f"has {scenario.workers.get(name, 'no')} workers"
+            yield Problem(f"operator '{name}'", what, "Say how many processors it has, 1 or more.")
+        else:
+            yield from route_problems(name, scenario.routes.get(name, ()), scenario.workers[name])
+
+
+def _name_problems(scenario: Scenario) -> Iterator[Problem]:
+    known = set(scenario.network.names)
+    named = {*scenario.workers, *scenario.curves, *scenario.routes}
+    named |= {event.operator for event in scenario.events if event.operator is not None}
+    remedy = f"Choose from {', '.join(sorted(known))}."
+    for name in sorted(named - known):
+        yield Problem(f"operator '{name}'", "is not in the network", remedy)
+
+
+def _event_problems(scenario: Scenario) -> Iterator[Problem]:
+    for event in scenario.events:
+        where = f"worker {event.worker} of {event.operator or 'the cores'}"
+        size = _size(scenario, event.operator)
+        if scenario.batching is None and event.operator is None:
+            yield Problem(where, "belongs to no operator", "Say whose it is; only micro-batches have cores.")
+        elif not 0 <= event.worker < size:
+            yield Problem(where, "does not exist", f"There are {size}, counted from 0.")
+        if not 0 <= event.start < event.end:
+            what = f"is disturbed from {event.start:g} to {event.end:g}"
+            yield Problem(where, what, "Let it end after it starts.")
+        yield from _lasting_problems(where, event)
+
+
+def _lasting_problems(where: str, event: Slowdown | Outage) -> Iterator[Problem]:
+    speed = event.speed if isinstance(event, Slowdown) else 0.0
+    if not (math.isfinite(speed) and speed >= 0):
+        yield Problem(where, f"speed is {speed:g}", "Give a finite speed, 0 or more.")
+    elif speed == 0 and not math.isfinite(event.end):
+        what = "never comes back, so what it has is never processed"
+        yield Problem(where, what, "Let that end, or give the operator one worker less.")
+
+
+def _size(scenario: Scenario, operator: str | None) -> int:
+    if scenario.batching is not None:
+        return scenario.batching.cores
+    return scenario.workers.get(operator or "", 0)

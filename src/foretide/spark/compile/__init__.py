@@ -1,0 +1,1 @@
+"""Compiles a topology to one DataFrame."""

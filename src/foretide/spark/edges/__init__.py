@@ -1,0 +1,1 @@
+"""Routed edges: the exchange, its groupings and the live route table."""

@@ -1,0 +1,170 @@
+"""An edge: the exchange that splits a stream over tasks, followed by a barrier that no work crosses.
+
+The optimizer likes to push filters below an exchange, and to trim its columns for each reader. Either would move a
+bolt's work into the tasks before the edge, or run them once for each reader. So each edge ends in a condition that is
+always true, that Spark cannot see through, and that names every column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from foretide.control_folder.folder import ControlFolder
+from foretide.errors import ControlFolderError, Problem, TopologyError
+from foretide.routing.ring import DEFAULT_SLOTS
+from foretide.spark.edges.groupings import hashable, task_of
+from foretide.spark.edges.routes import ring_of
+from foretide.topology.graph import DEFAULT_POOL
+from foretide.topology.groupings import Dynamic, Global, Grouping, Shuffle
+from foretide.topology.validate import ID, choices
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CONTROL_SETTING = "spark.foretide.control"
+CHECKPOINT_SETTING = "spark.sql.streaming.checkpointLocation"
+ADAPTIVE_SETTING = "spark.sql.adaptive.streaming.stateless.enabled"
+TASK_PREFIX = "_ft_"
+SENT, RECEIVED = "foretide_sent_", "foretide_received_"
+DEFAULT_GROUPING: Grouping = Shuffle()
+
+
+def edge(
+    name: str,
+    grouping: Grouping = DEFAULT_GROUPING,
+    *,
+    replicas: int | None = None,
+    pool: int | None = None,
+    audit: bool = False,
+    control: str | None = None,
+) -> Callable[[DataFrame], DataFrame]:
+    """A controllable edge for any PySpark query: `df.transform(ft.edge("parse", ft.Dynamic(), replicas=8))`.
+
+    Args:
+        name: The edge's name: that of the operator it leads into.
+        grouping: How tuples are split over the tasks.
+        replicas: Tasks that are active at the start; all of the pool unless said otherwise.
+        pool: Tasks there are; as many as `replicas` unless said otherwise.
+        audit: Also compare the XOR of 64-bit tuple ids before and after the edge (costs some 60 ns a row on each side).
+        control: The control folder; by default the session's setting `spark.foretide.control`, or the folder
+            `foretide` in `spark.sql.streaming.checkpointLocation`.
+    """
+    size = _pool(grouping, pool, replicas)
+
+    def apply(frame: DataFrame) -> DataFrame:
+        _check(name, grouping, frame, size, replicas)
+        if not grouping.exchanges:
+            return frame
+        folder = control_folder(frame.sparkSession, control)
+        return exchange(placed(frame, name, grouping, size, folder, replicas), name, size, audit=audit)
+
+    return apply
+
+
+def placed(
+    frame: DataFrame,
+    name: str,
+    grouping: Grouping,
+    pool: int,
+    folder: ControlFolder,
+    replicas: int | None = None,
+) -> DataFrame:
+    """The frame with the task of each tuple in the edge's own column, before the exchange."""
+    ring = None
+    if grouping.controllable:
+        declare(folder, name, pool, first_split(grouping, pool, replicas))
+        ring = ring_of(frame.sparkSession, folder, name)
+    return frame.withColumn(task_column(name), task_of(grouping, frame, pool, ring, DEFAULT_SLOTS))
+
+
+def exchange(frame: DataFrame, name: str, pool: int, *, audit: bool = False) -> DataFrame:
+    """Send each tuple to the task in the edge's column, and let no work cross."""
+    spark = frame.sparkSession
+    if spark.conf.get(ADAPTIVE_SETTING, None) != "false":
+        spark.conf.set(ADAPTIVE_SETTING, "false")
+    task = task_column(name)
+    sent = _audited(frame, f"{SENT}{name}") if audit else frame
+    arrived = barrier(sent.repartitionById(pool, F.col(f"`{task}`")))
+    return (_audited(arrived, f"{RECEIVED}{name}") if audit else arrived).drop(task)
+
+
+def barrier(frame: DataFrame) -> DataFrame:
+    """A condition that is always true, names every column, and that the optimizer cannot move work across."""
+    every_column = F.xxhash64(*hashable(frame, frame.columns))
+    return frame.where((F.spark_partition_id() >= 0) | (every_column == 0))
+
+
+def task_column(name: str) -> str:
+    """The column that carries the task; Spark shows it in the exchange's description, which is how edges are found."""
+    return f"{TASK_PREFIX}{name}"
+
+
+def control_folder(spark: SparkSession, location: str | None = None) -> ControlFolder:
+    """The control folder that is given, or set for the session."""
+    checkpoint = spark.conf.get(CHECKPOINT_SETTING, None)
+    found = location or spark.conf.get(CONTROL_SETTING, None) or (f"{checkpoint}/foretide" if checkpoint else None)
+    if not found:
+        raise ControlFolderError(
+            f"an edge needs a control folder for its routes: set '{CONTROL_SETTING}' on the session (best: the folder "
+            "'foretide' in the query's checkpoint), or hand control=... to the edge"
+        )
+    return ControlFolder(found)
+
+
+def active_control_folder(location: str | None = None) -> ControlFolder:
+    """The control folder that is given, or set for the session that is running."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - there is one by now
+
+    return control_folder(SparkSession.active(), location)
+
+
+def declare(folder: ControlFolder, name: str, pool: int, weights: list[float]) -> None:
+    """See that the edge has a route before the plan is built; a table that cannot be read is made anew."""
+    folder.change_routes(lambda table: table.declare(name, pool, weights), repair=True)
+
+
+def first_split(grouping: Grouping, pool: int, replicas: int | None) -> list[float]:
+    """Weights at the start: the grouping's own ratio, or evenly over the active replicas."""
+    if isinstance(grouping, Dynamic) and grouping.ratio is not None:
+        return list(grouping.ratio)
+    active = pool if replicas is None else replicas
+    return [1.0] * active + [0.0] * (pool - active)
+
+
+def _audited(frame: DataFrame, name: str) -> DataFrame:
+    """Count tuples and XOR their ids; an id is the 64-bit hash of all columns, the task's included."""
+    ids = F.xxhash64(*hashable(frame, frame.columns))
+    return frame.observe(name, F.count(F.lit(1)).alias("rows"), F.bit_xor(ids).alias("ids"))
+
+
+def _pool(grouping: Grouping, pool: int | None, replicas: int | None) -> int:
+    """The pool that was given, or that what was given implies."""
+    if pool is not None:
+        return pool
+    if isinstance(grouping, Dynamic) and grouping.ratio is not None:
+        return len(grouping.ratio)
+    return replicas if replicas is not None else 1 if isinstance(grouping, Global) else DEFAULT_POOL
+
+
+def _check(name: str, grouping: Grouping, frame: DataFrame, pool: int, replicas: int | None) -> None:
+    problems = [
+        Problem(
+            f"edge {name}",
+            f"{grouping.name} needs the column '{key}'",
+            f"There are: {', '.join(frame.columns)}",
+        )
+        for key in grouping.keys
+        if key not in frame.columns
+    ]
+    problems += choices(f"edge {name}", grouping)
+    if not ID.fullmatch(name):
+        problems.append(Problem(f"edge {name}", "is not a usable name", "Use a letter, then letters, digits, '-', '_'"))
+    if pool < 1 or (replicas is not None and not 1 <= replicas <= pool):
+        problems.append(Problem(f"edge {name}", f"{replicas} replicas of a pool of {pool}", "Use 1 to the pool's size"))
+    if replicas is not None and not grouping.controllable:
+        problems.append(Problem(f"edge {name}", f"{grouping.name} cannot be controlled", "Drop replicas, or give pool"))
+    if problems:
+        raise TopologyError(name, problems)

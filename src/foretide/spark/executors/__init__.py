@@ -1,0 +1,1 @@
+"""Executors: listing, resizing, exclusion."""

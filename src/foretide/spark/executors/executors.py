@@ -1,0 +1,155 @@
+"""What can be done to an application's executors, and what of it is in force: the driver's side of control.
+
+Quarantine goes through Spark's exclusion list. Where that cannot be reached, a bad executor is killed and another one
+asked for: the same end, at the price of a start. Both, and the number of executors, need a cluster manager and the
+driver's JVM; `limits` says what is not there and why.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any
+
+from foretide.errors import ActionError
+from foretide.spark.executors.exclusion_list import ExclusionList, QuarantineUnavailableError
+from foretide.spark.progress.rest import RestUnavailableError, SparkRest
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+class Levers:
+    """The executors of one application. Every call is short, and harmless when repeated.
+
+    `cores` are the tasks that each runs at the same time; `most` executors may be had, unless said otherwise as many
+    as there were at first.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._rest: SparkRest | None = None
+        self._hosts: dict[str, str] = {}
+        self.limits: list[str] = []
+        master = context.master or ""
+        self.local = master.startswith("local") and not master.startswith("local-cluster")
+        self.cores = _cores(context, local=self.local)
+        self._list = None if self.local else self._exclusions()
+        self.can_resize = not self.local and self._is_ours()
+        self.most = len(self.executors())
+        if self.local:
+            self.limits.append("local mode has one worker, the driver: no executor can be taken out or asked for")
+
+    @classmethod
+    def of_active(cls) -> Levers:
+        """The levers of the context that is running."""
+        from pyspark import SparkContext  # noqa: PLC0415 - there is one by now
+
+        return cls(SparkContext.getOrCreate())
+
+    def _exclusions(self) -> ExclusionList | None:
+        try:
+            return ExclusionList.of(self._context)
+        except QuarantineUnavailableError as error:
+            instead = "bad executors are killed and replaced instead" if self._is_ours() else "none can be taken out"
+            self.limits.append(f"no quarantine: {error}; {instead}")
+            return None
+
+    def _is_ours(self) -> bool:
+        """Whether the number of executors is left to us: somebody else's dynamic allocation would fight over it."""
+        return self._context.getConf().get("spark.dynamicAllocation.enabled", "false") != "true"
+
+    @property
+    def can_quarantine(self) -> bool:
+        """Whether workers can be taken out, one way or the other."""
+        return self._list is not None or self.can_resize
+
+    # ---- what is in force
+
+    def executors(self) -> dict[str, str]:
+        """The live executors and the host of each."""
+        if self.local:
+            return {"driver": socket.gethostname()}
+        listed = self._driver.getExecutorIds().mkString("\n")
+        ids = listed.split("\n") if listed else []
+        if any(executor not in self._hosts for executor in ids):
+            self._hosts |= self._told_hosts()
+        return {executor: self._hosts.get(executor, "unknown") for executor in sorted(ids)}
+
+    def quarantined(self) -> frozenset[str]:
+        """The executors that get no tasks."""
+        return frozenset() if self._list is None else self._list.executors()
+
+    # ---- what can be done
+
+    def take_out(self, executor: str) -> None:
+        """Give an executor no more tasks, or replace it by another one."""
+        live = self.executors()
+        if executor not in live:
+            return
+        if self._list is not None:
+            self._list.put(executor, live[executor])
+        elif self.can_resize:
+            self._kill([executor])
+            self._ask_for(len(live))
+        else:
+            raise ActionError(f"executor {executor} cannot be taken out: {'; '.join(self.limits)}")
+
+    def let_in(self, executor: str) -> None:
+        """Give an executor tasks again."""
+        if self._list is not None:
+            self._list.release(executor)
+
+    def resize(self, count: int) -> None:
+        """Have so many executors: ask the cluster manager for more, or give back those that are missed least."""
+        if not self.can_resize:
+            raise ActionError(f"the number of executors cannot be changed: {'; '.join(self.limits)}")
+        live, out = self.executors(), self.quarantined()
+        surplus = sorted(live, key=lambda executor: (executor not in out, -int(executor)))[: max(len(live) - count, 0)]
+        if surplus:
+            self._kill(surplus)
+        self._ask_for(count)
+
+    def _kill(self, executors: list[str]) -> None:
+        if not self._driver.killExecutors(self._scala.toSeq(executors)):
+            raise ActionError(f"the cluster manager does not give back executors {', '.join(executors)}")
+
+    def _ask_for(self, count: int) -> None:
+        if not self._driver.requestTotalExecutors(count, 0, self._scala.toScalaMap({})):
+            raise ActionError(f"the cluster manager does not take a request for {count} executors")
+
+    def close(self) -> None:
+        """Let go of the connection to Spark."""
+        if self._rest is not None:
+            self._rest.close()
+
+    @property
+    def _driver(self) -> Any:
+        driver: Any = self._context._jsc  # noqa: SLF001 - the scheduler lives in the driver's JVM
+        return driver.sc()
+
+    @property
+    def _scala(self) -> Any:
+        jvm: Any = self._context._jvm  # noqa: SLF001
+        return jvm.PythonUtils
+
+    def _told_hosts(self) -> dict[str, str]:
+        try:
+            if self._rest is None:
+                self._rest = SparkRest.of(self._context, timeout=5.0)
+            listed = self._rest.get("executors") or []
+        except RestUnavailableError:
+            return {}
+        return {each["id"]: each["hostPort"].rsplit(":", maxsplit=1)[0] for each in listed}
+
+
+def _cores(context: SparkContext, *, local: bool) -> int:
+    """Tasks that an executor runs at the same time."""
+    if local:
+        return context.defaultParallelism
+    said = context.getConf().get("spark.executor.cores", "")
+    if said:
+        return int(said)
+    master = context.master or ""
+    if master.startswith("local-cluster"):
+        return int(master.split("[")[1].split(",")[1])
+    return 1

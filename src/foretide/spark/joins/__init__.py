@@ -1,0 +1,1 @@
+"""The salted stream-stream join."""

@@ -1,0 +1,1 @@
+"""What Spark reports of a query, as BatchReport."""

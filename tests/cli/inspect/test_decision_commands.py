@@ -1,0 +1,274 @@
+"""`foretide decisions`, `explain` and `replay` over the store of a rehearsed run. No Spark."""
+
+import json
+import os
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from sqlalchemy import create_engine
+from typer.testing import CliRunner
+
+from foretide.cli import app
+from foretide.control.decisions.codec import to_json
+from foretide.control.decisions.decision import Decision
+from foretide.control.history.recorded import Recorded
+from foretide.control.policies.bypass import Bypass
+from foretide.control.policies.replicas import Replicas
+from foretide.control.rehearsal_plant import Plant
+from foretide.control.rehearsal_rig import Hog, Load, Rig
+from foretide.control.step import Control, step
+from foretide.control.world.setup import Target
+from foretide.control.world.world import World
+from foretide.errors import (
+    DecisionNotFoundError,
+    PipelineNotFoundError,
+    ReplayError,
+    SettingsError,
+    StoreError,
+)
+from foretide.metrics.metric import Sample
+from foretide.queueing.network import Flow, Network, Operator
+from foretide.runtime.loop.journal import Journal
+from foretide.runtime.monitoring.latest import Board
+from foretide.settings.control import PolicyName
+from foretide.settings.monitoring import MonitorSettings
+from foretide.status.running import Running, announce
+from foretide.store.metric_store import MetricStore
+from foretide.store.writer import StoreWriter
+
+EPOCH = 1_750_000_000.0
+RIG = Rig(
+    Network((Operator("read", 100_000.0), Operator("parse", 500.0)), (Flow("read", "parse", 1.0),), {"read": 1000.0}),
+    pools={"read": 4, "parse": 16},
+    replicas={"parse": 4},
+    hogs=(Hog("2", 4.0, start=200.0),),
+    range=(1, 8),
+    name="shop",
+)
+LOAD = Load([400.0] * 60 + [2500.0] * 300)
+
+
+def record(path):
+    """A run under control as a live loop would leave it: samples, decisions with their effects, setups."""
+    plant, target = Plant(RIG, LOAD), Target(3.0)
+    control = Control((Bypass(), Replicas()))
+    state, board = control.start(), Board("shop", MonitorSettings().smoothing)
+    with StoreWriter(lambda: MetricStore.open(path), "shop").start() as writer:
+        journal = Journal(writer)
+        while plant.run() is not None:
+            measured, seen = plant.snapshot(), plant.observed()
+            at = EPOCH + measured.at
+            samples = [replace(each, at=at) for each in measured.samples() if each.at == measured.at]
+            writer.put_setup(Recorded(at, RIG.setup(), target, seen))
+            writer.put(samples)
+            board.put(samples)
+            state, decision = step(control, state, World(RIG.setup(), board.snapshot(at), seen, target=target))
+            journal.note(decision)
+            for action in decision.actions:
+                plant.perform(action)
+        assert writer.flush(60)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    path = tmp_path_factory.mktemp("recorded") / "metrics.db"
+    record(path)
+    return str(path)
+
+
+@pytest.fixture
+def call(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("FORETIDE_HOME", str(tmp_path / "home"))
+    return lambda *arguments: CliRunner().invoke(app, [*arguments])
+
+
+def said(result):
+    assert result.exit_code == 0, result.output or result.exception
+    return result.stdout
+
+
+def test_decisions_are_listed_with_what_was_done_why_and_how_it_turned_out(call, recorded):
+    shown = said(call("decisions", recorded))
+    for part in (
+        "shop: decisions",
+        "replicas behind",
+        "give worker 2",
+        "bypass:",
+        "no clear change",
+        "hysteresis stopped",
+    ):
+        assert part in shown
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_decisions_as_json_say_all_that_is_kept(call, recorded):
+    found = json.loads(said(call("decisions", "shop", "--store", recorded, "--json", "--last", "1000")))
+    assert (found["pipeline"], found["problems"]) == ("shop", [])
+    numbers = [each["id"] for each in found["decisions"]]
+    assert numbers == sorted(numbers)
+    acted = json.loads(said(call("decisions", recorded, "--acted", "--json", "--last", "1000")))["decisions"]
+    assert acted == [each for each in found["decisions"] if each["acted"]]
+    assert {each["effect"]["verdict"] for each in acted} == {"no clear change", "unclear"}
+    assert 0 < len(acted) < len(numbers)
+    last = json.loads(said(call("decisions", recorded, "--acted", "--json", "--last", "1")))["decisions"]
+    assert last == acted[-1:]
+    with MetricStore.open(recorded) as store:
+        kept = store.decisions("shop", ids=[acted[0]["id"]])[0]
+    assert to_json(kept) == json.dumps(
+        {key: value for key, value in acted[0].items() if key not in {"acted", "summary"}}, separators=(",", ":")
+    )
+
+
+def test_a_time_without_decisions_is_no_error(call, recorded):
+    assert "no such decision; there are others" in said(call("decisions", recorded, "--since", "60"))
+    assert json.loads(said(call("decisions", recorded, "--since", "60", "--json")))["decisions"] == []
+
+
+def test_the_last_change_is_explained_unless_another_is_asked_for(call, recorded):
+    with MetricStore.open(recorded) as store:
+        acted = store.decisions("shop", acted=True)
+    shown = said(call("explain", recorded))
+    assert shown.startswith(f"Decision {acted[-1].id} on 'shop'")
+    first = said(call("explain", recorded, str(acted[0].id)))
+    for part in ("Seen", "Wish of ", "Chosen", "from the next batch on", "planned", "requested", "observed"):
+        assert part in first, part
+    assert max(map(len, first.splitlines())) <= 100
+    found = json.loads(said(call("explain", recorded, str(acted[0].id), "--json")))
+    assert found["decision"]["id"] == acted[0].id
+    assert found["explanation"][0].startswith(f"Decision {acted[0].id} on 'shop'")
+    assert [course["target"] for course in found["courses"]] == [wish.action.target for wish in acted[0].wishes]
+
+
+def test_without_any_change_the_last_decision_is_explained(call, tmp_path):
+    path = str(tmp_path / "m.db")
+    with MetricStore.open(path) as store:
+        store.write("p", [Sample("batch", "p", 1.0, 1.0)])
+        store.write_decisions("p", [Decision(3, 1.0, "p", problems=("policy 'x' failed",))])
+    shown = said(call("explain", path))
+    assert "Nothing is changed." in shown
+    assert "policy 'x' failed" in shown
+
+
+def test_a_damaged_decision_is_told_and_the_others_are_listed(call, tmp_path):
+    path = str(tmp_path / "m.db")
+    with MetricStore.open(path) as store:
+        store.write("p", [Sample("batch", "p", 1.0, 1.0)])
+        store.write_decisions("p", [Decision(number, 1.0, "p", problems=(f"problem {number}",)) for number in (1, 2)])
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE foretide_decisions SET json = '' WHERE id = 1")
+    engine.dispose()
+    result = call("decisions", path)
+    assert "problem 2" in said(result)
+    assert "decision 1 of the store was left out" in result.stderr
+    refused = call("explain", path, "1")
+    assert isinstance(refused.exception, DecisionNotFoundError)
+    assert "decision 1 of the store was left out" in refused.stderr
+
+
+def test_a_running_pipeline_is_found_by_its_name(call, recorded):
+    assert "no pipeline runs on this machine" in str(call("decisions").exception)
+    announce(Running("shop", os.getpid(), "nowhere", recorded))
+    assert isinstance(call("decisions", "other").exception, PipelineNotFoundError)
+    assert said(call("decisions")) == said(call("decisions", "shop")) == said(call("decisions", recorded))
+
+
+def test_metrics_are_shown_by_the_path_of_their_store_too(call, recorded):
+    by_path, by_name = (
+        json.loads(said(call("metrics", *where, "--json"))) for where in [(recorded,), ("shop", "--store", recorded)]
+    )
+    assert by_path["pipeline"] == "shop"
+    assert [each["value"] for each in by_path["figures"]] == [each["value"] for each in by_name["figures"]] != []
+
+
+def test_a_replay_says_what_policies_would_have_done_and_draws_it(call, recorded, tmp_path):
+    shown = said(
+        call("replay", recorded, "--policy", "bypass", "--policy", "processors", "--plot", str(tmp_path / "a.svg"))
+    )
+    for part in ("shop: bypass, processors over ", " batches from ", "advice: ", "give worker 2", "once"):
+        assert part in shown, part
+    assert max(map(len, shown.splitlines())) <= 100
+    drawn = (tmp_path / "a.svg").read_text()
+    assert drawn.startswith("<?xml")
+    found = json.loads(said(call("replay", recorded, "--policy", "bypass", "--policy", "processors", "--json")))
+    assert found["batches"] > 100
+    targets = {action["action"]["kind"] for each in found["advice"] for action in each["decision"]["chosen"]}
+    assert targets == {"quarantine", "set-replicas"}
+    assert all(each["decision"]["mode"] == "advise" for each in found["advice"])
+
+
+def test_the_policies_that_ran_decide_the_same_again_up_to_what_they_changed(call, recorded):
+    with MetricStore.open(recorded) as store:
+        first = next(each for each in store.decisions("shop") if each.chosen)
+    found = json.loads(said(call("replay", recorded, "--policy", "bypass", "--policy", "replicas", "--json")))
+    again = found["advice"][0]["decision"]
+    assert (again["at"], again["summary"]) == (first.at, f"advice: {_summary(first)}")
+
+
+def _summary(decision):
+    return "; ".join(f"{wish.action.describe()} ({wish.policy}: {wish.reason})" for wish in decision.chosen)
+
+
+def test_a_latency_target_of_ones_own_goes_before_the_recorded_one(call, recorded):
+    def cost(*target):
+        found = json.loads(said(call("replay", recorded, "--policy", "processors", "--json", *target)))
+        return [each["decision"]["summary"] for each in found["advice"]]
+
+    assert cost("--target-latency", "0.9") != cost("--target-latency", "60")
+    assert cost("--target-latency", "3") == cost()
+
+
+def test_static_does_nothing_and_every_policy_can_be_replayed(call, recorded):
+    assert "nothing would have been done" in said(call("replay", recorded, "--policy", "static"))
+    assert "paper-rule does nothing without them" in said(call("replay", recorded, "--policy", "paper-rule"))
+    every = [part for name in get_args(PolicyName) for part in ("--policy", name)]
+    replayed = json.loads(said(call("replay", recorded, "--json", *every)))["policies"]
+    assert [name.replace("-", "_") for name in replayed] == list(get_args(PolicyName))
+
+
+def test_a_replay_goes_by_the_settings_in_force(call, recorded, tmp_path):
+    def summaries(*flags):
+        found = json.loads(said(call("replay", recorded, "--json", *flags)))
+        return found["policies"], [each["decision"]["summary"] for each in found["advice"]]
+
+    (tmp_path / "foretide.toml").write_text('[control]\npolicies = ["replicas"]\n[replicas]\nbusy = 0.4\n')
+    names, by_file = summaries()
+    assert (names, by_file) == summaries("--config", os.devnull, "--policy", "replicas", "--set", "replicas.busy=0.4")
+    assert names == ["replicas"]
+    assert by_file != summaries("--set", "guards.most_replicas=5")[1]
+    assert summaries("--config", os.devnull)[0] == ["bypass", "replicas", "hot-keys"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "words"),
+    [
+        (("decisions", "nobody"), PipelineNotFoundError, "no pipeline 'nobody' runs here; running: none.*--store"),
+        (("decisions", "nobody", "--store", "{store}"), StoreError, "no metrics of 'nobody'; the store has: shop"),
+        (("explain", "{store}", "99999"), DecisionNotFoundError, "no decision 99999 of 'shop'"),
+        (("replay", "{store}", "--policy", "oracle"), SettingsError, "'oracle' will not do; give a list of: bypass"),
+        (
+            ("replay", "{store}", "--policy", "static", "--since", "1"),
+            ReplayError,
+            "no batch of 'shop' .* in that time",
+        ),
+        (("decisions", "{empty}"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
+        (("explain", "{empty}"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
+        (("explain", "{empty}", "3"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
+        (("replay", "{empty}", "--policy", "static"), ReplayError, "does not say what 'p' is made of"),
+    ],
+)
+def test_errors_have_a_type_and_say_what_to_do(call, recorded, tmp_path, arguments, kind, words):
+    empty = str(tmp_path / "empty.db")
+    with MetricStore.open(empty) as store:
+        store.write("p", [Sample("batch", "p", 1.0, 1.0)])
+    result = call(*(part.format(store=recorded, empty=empty) for part in arguments))
+    with pytest.raises(kind, match=words):
+        raise result.exception
+
+
+def test_a_picture_needs_an_ending_and_a_target_an_option_of_its_own(call, recorded):
+    assert call("replay", recorded, "--policy", "static", "--set", "target.latency=2s").exit_code == 2
+    assert call("replay", recorded, "--policy", "static", "--plot", "a.txt").exit_code == 2

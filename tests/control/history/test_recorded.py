@@ -1,0 +1,280 @@
+"""Recordings: setups survive JSON, samples become worlds, worlds become advice, wishes have a course."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foretide.control.actions.registry import Quarantine, SetReplicas, SetSplit
+from foretide.control.decisions.codec import from_json, to_json
+from foretide.control.decisions.decision import Contest, Decision, Effect, Intervention, Wish
+from foretide.control.decisions.news import entries
+from foretide.control.decisions.progress import courses
+from foretide.control.history.recorded import Recorded
+from foretide.control.history.replay import advice, replay
+from foretide.control.history.worlds import worlds
+from foretide.control.policies.bypass import Bypass
+from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
+from foretide.control.policies.replicas import Replicas
+from foretide.control.rehearsal_plant import Plant
+from foretide.control.rehearsal_rig import Hog, Load, Rig
+from foretide.control.step import Control, step
+from foretide.control.world.observed import Observed
+from foretide.control.world.setup import OperatorSetup, Setup, Target
+from foretide.control.world.world import World
+from foretide.errors import DecisionFormatError
+from foretide.joins.plan import Grid, JoinPlan, KeyLoad, TailLoad
+from foretide.joins.view import JoinView
+from foretide.metrics.metric import Sample
+from foretide.metrics.smoothing import Fading
+from foretide.queueing.network import Flow, Network, Operator
+
+names = st.text(min_size=1, max_size=5)
+weights = st.lists(st.floats(0, 9), max_size=4).map(tuple)
+grids = st.lists(st.lists(st.integers(0, 9), max_size=2).map(tuple), max_size=3).map(tuple)
+setups = st.builds(
+    Setup,
+    names,
+    st.lists(
+        st.builds(OperatorSetup, names, st.integers(1, 9), st.none() | names, st.booleans(), st.booleans()), max_size=3
+    ).map(tuple),
+    st.lists(st.tuples(names, names), max_size=3).map(tuple),
+    st.sampled_from(["micro-batch", "pipeline"]),
+    st.integers(1, 9),
+    st.none() | st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    st.floats(0, 9),
+    st.booleans(),
+    st.frozensets(names, max_size=3),
+)
+seen = st.builds(
+    Observed,
+    st.dictionaries(names, weights, max_size=3),
+    st.none() | st.integers(0, 99),
+    st.dictionaries(names, names, max_size=3),
+    st.frozensets(names, max_size=3),
+    st.frozensets(names, max_size=3),
+    st.frozensets(names, max_size=3),
+    st.dictionaries(names, st.none() | st.integers(1, 99), max_size=3),
+    st.dictionaries(names, st.lists(st.none() | names, max_size=3).map(tuple), max_size=3),
+    st.none() | st.integers(1, 9),
+    st.dictionaries(names, st.integers(1, 9), max_size=3),
+    st.floats(0, 1e10),
+    st.dictionaries(names, st.dictionaries(st.integers(-(2**31), 2**31 - 1), grids, max_size=2), max_size=2),
+)
+targets = st.builds(Target, st.none() | st.floats(1, 9), st.floats(0, 0.9), st.just("p95"), st.none() | st.just(4))
+hashes = st.integers(-(2**31), 2**31 - 1)
+loads = st.lists(st.builds(KeyLoad, hashes, st.floats(0, 1e9), st.floats(0, 1e9)), max_size=2).map(tuple)
+plans = st.builds(JoinPlan, st.dictionaries(hashes, st.sampled_from([Grid(((0, 1),)), Grid(((2,), (3,)))]), max_size=2))
+views = st.builds(
+    JoinView,
+    names,
+    st.integers(1, 9),
+    keys=loads,
+    tail=st.lists(st.builds(TailLoad, st.floats(0, 9), st.floats(0, 9)), max_size=2).map(tuple),
+    foreseen=loads,
+    imbalance=st.none() | st.floats(0, 9),
+    rows=st.none() | st.just((1, 2)),
+    plan=plans,
+    pending=st.none() | plans,
+    problem=st.none() | names,
+    by=names,
+    names=st.dictionaries(hashes, names, max_size=2),
+)
+records = st.builds(
+    Recorded,
+    st.floats(0, 1e10),
+    setups,
+    targets,
+    seen,
+    st.lists(names, max_size=2).map(tuple),
+    st.dictionaries(names, views, max_size=2),
+)
+
+SETUP = Setup(
+    "q",
+    (OperatorSetup("read", pool=2, spout=True), OperatorSetup("parse", pool=4, edge="parse")),
+    flows=(("read", "parse"),),
+)
+RECORDED = Recorded(0.0, SETUP)
+
+
+@settings(max_examples=40)
+@given(records)
+def test_a_setup_survives_json_whatever_is_in_it(record):
+    assert from_json(Recorded, to_json(record)) == record
+
+
+@settings(max_examples=100)
+@given(records, st.data())
+def test_a_damaged_setup_is_refused_by_one_kind_of_error(record, data):
+    text = to_json(record)
+    place = data.draw(st.integers(0, len(text) - 1))
+    damaged = text[:place] + data.draw(st.sampled_from(["", "x", "0", '"', "null", "-1"])) + text[place + 1 :]
+    try:
+        from_json(Recorded, damaged)
+    except DecisionFormatError:
+        return
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"setup": None}, {"policies": [1]}, {"observed": {"executors": {"1": None}}}, {"target": {"budget": 0.5}},
+     {"setup": {"query": "q", "operators": [{"name": "a", "pool": 0}]}}, {"format": 2}, {"at": "soon"}],
+)  # fmt: skip
+def test_what_has_another_type_or_makes_no_sense_is_refused(change):
+    with pytest.raises(DecisionFormatError):
+        from_json(Recorded, json.dumps({**json.loads(to_json(RECORDED)), **change}))
+
+
+# ---- samples to worlds
+
+
+def batch(at, number, **figures):
+    made = [Sample("batch", "q", at, float(number))]
+    for metric, by_subject in figures.items():
+        made += [Sample(metric, subject, at, float(value)) for subject, value in by_subject.items()]
+    return made
+
+
+def test_every_batch_is_a_world_with_the_newest_figure_of_everything():
+    cpu = partial(Sample, "worker_heap_bytes", "1")
+    samples = [cpu(9.0, 5.0), *batch(10.0, 1, lag={"read": 3}), cpu(12.0, 6.0), *batch(20.0, 2), cpu(21.0, 7.0)]
+    made = list(worlds([RECORDED], samples))
+    assert [(world.at, world.batch) for world in made] == [(10.0, 1), (20.0, 2)]
+    assert [world.snapshot.value("worker_heap_bytes", "1") for world in made] == [5.0, 6.0]
+    assert made[1].snapshot.value("lag", "read") == 3.0
+    assert made[1].snapshot.value("lag", "read", within=5.0) is None
+
+
+def test_smoothed_metrics_are_smoothed_as_they_were_live():
+    samples = [*batch(10.0, 1, arrival_rate={"read": 8}), *batch(20.0, 2, arrival_rate={"read": 16})]
+    smooth = list(worlds([RECORDED], samples, smoothing={"arrival_rate": Fading}))
+    assert [world.snapshot.value("arrival_rate", "read") for world in smooth] == [8.0, 12.0]
+
+
+def test_routes_are_what_was_recorded_for_the_version_that_a_batch_read_and_else_what_tasks_got():
+    known = Observed(routes={"parse": (3.0, 1.0, 0.0, 0.0)}, route_version=7)
+    rows = {"parse/0": 5, "parse/1": 5, "parse/2": 6, "strange": 1}
+    samples = [
+        *batch(10.0, 1),
+        *batch(20.0, 2, route_version={"q": 7}, task_rows=rows),
+        *batch(30.0, 3, route_version={"q": 8}, task_rows=rows),
+        *batch(40.0, 4, route_version={"q": 8}, task_rows={"parse/3": 2}),
+        *batch(50.0, 5, route_version={"q": 8}),
+    ]
+    made = [world.observed.routes["parse"] for world in worlds([replace(RECORDED, observed=known)], samples)]
+    assert made[:2] == [(3.0, 1.0, 0.0, 0.0)] * 2
+    assert made[2:] == [(5.0, 5.0, 6.0, 0.0), (0.0, 0.0, 0.0, 2.0), (0.0, 0.0, 0.0, 2.0)]
+    bare = next(iter(worlds([RECORDED], samples)))
+    assert bare.observed.routes == {"parse": (1.0,) * 4}
+    assert bare.observed.pools == {"parse": 4}
+
+
+def test_workers_are_alive_while_there_are_samples_of_them():
+    known = Observed(executors={"1": "h1", "9": "h9"}, quarantined=frozenset("1"))
+    recorded = replace(RECORDED, observed=known)
+    samples = [
+        *batch(10.0, 1), *batch(20.0, 2, worker_heap_bytes={"1": 1, "2": 1}),
+        *batch(90.0, 3, worker_heap_bytes={"2": 1}),
+    ]  # fmt: skip
+    made = [world.observed for world in worlds([recorded], samples)]
+    assert [each.executors for each in made] == [{"1": "h1", "9": "h9"}, {"1": "h1", "2": "2"}, {"2": "2"}]
+    assert made[1].in_service == {"2"}
+
+
+def test_each_setup_holds_until_the_next_and_a_target_of_ones_own_goes_before():
+    later = replace(RECORDED, at=15.0, target=Target(3.0))
+    samples = [*batch(10.0, 1), *batch(15.0, 2), *batch(20.0, 3)]
+    assert [world.target.latency for world in worlds([RECORDED, later], samples)] == [None, 3.0, 3.0]
+    assert {world.target.latency for world in worlds([RECORDED, later], samples, target=Target(9.0))} == {9.0}
+
+
+def test_a_replay_of_recorded_samples_decides_what_the_loop_decides_on_the_live_worlds():
+    network = Network(
+        (Operator("read", 100_000.0), Operator("parse", 500.0)), (Flow("read", "parse", 1.0),), {"read": 1000.0}
+    )
+    rig = Rig(network, pools={"read": 4, "parse": 16}, replicas={"parse": 4}, hogs=(Hog("2", 4.0, start=30.0),))
+    plant = Plant(rig, Load([400.0] * 60 + [2500.0] * 60))
+    control = Control((Bypass(), Replicas()), mode="advise")
+    state, live, samples = control.start(), [], []
+    while plant.run() is not None:
+        snapshot = plant.snapshot()
+        samples += [sample for sample in snapshot.samples() if sample.at == snapshot.at]
+        world = World(rig.setup(), snapshot, plant.observed())
+        state, decision = step(control, state, world)
+        live.append(decision)
+    recorded = Recorded(0.0, rig.setup(), observed=plant.observed())
+    again = list(replay(control, worlds([recorded], sorted(samples, key=lambda sample: sample.at))))
+    assert len(again) == len(live) > 50
+    assert [each.actions for each in again] == [each.actions for each in live]
+    assert {type(action) for each in again for action in each.actions} == {Quarantine, SetReplicas}
+
+
+def test_a_replay_plans_joins_by_what_was_recorded_of_them_window_by_window():
+    hot = JoinView("clicks", 4, windows=1, keys=(KeyLoad(13, 100.0, 100.0),), tail=(TailLoad(25.0, 25.0),) * 4)
+    later = replace(hot, windows=2, rows=(1, 2, 3, 4), names={13: "shoes", 14: "hats"})
+    assert later.of_its_window() == replace(hot, windows=2, names={13: "shoes"}), "without what each batch changes"
+    recorded = [Recorded(0.0, SETUP), Recorded(10.0, SETUP, joins={"clicks": later.of_its_window()})]
+    samples = [Sample("batch", "q", at, at) for at in (5.0, 15.0, 25.0)]
+    control = Control((HotKeys(HotKeySettings(choice="last-window")),), mode="advise")
+    first, second, third = replay(control, worlds(recorded, samples))
+    assert first.wishes == third.wishes == ()
+    assert [wish.action.grids for wish in second.wishes] == [{13: ((0, 1), (2, 3))}]
+    assert "shoes into 2 x 2" in second.wishes[0].reason
+
+
+# ---- advice, news, courses
+
+
+def wish(action, policy="replicas"):
+    return Wish(policy, action, "because")
+
+
+def decided(number, *wishes, **more):
+    return Decision(number, float(number), "q", wishes=wishes, chosen=wishes, **more)
+
+
+def test_advice_that_is_repeated_counts_once():
+    four, six, out = wish(SetReplicas("parse", 4)), wish(SetReplicas("parse", 6)), wish(Quarantine("3"))
+    said = advice(
+        [decided(1, four), decided(2), decided(3, four), decided(4, four, out), decided(5, six), decided(6, out)]
+    )
+    assert [(each.decision.id, each.times, each.last) for each in said] == [(1, 2, 3.0), (4, 2, 6.0), (5, 1, 5.0)]
+
+
+def test_news_reach_only_decisions_that_are_kept():
+    news = Effect(1, "worse", "latency doubled")
+    later = Decision(2, 2.0, "q", news=(news, replace(news, decision=9)))
+    assert entries(later, {1: decided(1)}) == {1: decided(1).with_effect(news), 2: later}
+
+
+def test_the_course_of_a_wish_tells_planned_requested_and_observed_apart():
+    wanted, allowed = wish(SetReplicas("parse", 9)), wish(SetReplicas("parse", 8))
+    late = wish(SetReplicas("count", 2), "reactive")
+    lost = wish(SetSplit("parse", (1.0, 2.0)), "bypass")
+    decision = Decision(
+        1, 0.0, "q",
+        wishes=(wanted, late, lost),
+        chosen=(allowed,),
+        contests=(Contest("replicas", lost, "edge parse"),),
+        guards=(
+            Intervention("bounds", "replicas", wanted.action, allowed.action, "bounds are 1 to 8"),
+            Intervention("cooldown", "reactive", late.action, None, "too early"),
+        ),
+    )  # fmt: skip
+    first, second, third = courses(decision)
+    assert (first.planned, first.requested, first.observed) == (
+        "use 9 replicas behind edge 'parse' (replicas)", "use 8 replicas behind edge 'parse'", "not known yet",
+    )  # fmt: skip
+    assert second.requested == "nothing: guard 'cooldown', too early"
+    assert third.requested == "nothing: replicas goes before it"
+    assert courses(replace(decision, mode="advise"))[0].requested.startswith("nothing: only advice")
+    for effect, observed in [
+        (Effect(1, "better", "x", in_force_after=1.25), "after 1.25 s"),
+        (Effect(1, "never observed", "x"), "never"),
+        (Effect(1, "unclear", "x"), "not before the next decision"),
+    ]:
+        assert courses(decision.with_effect(effect))[0].observed == observed

@@ -1,0 +1,289 @@
+"""Bad workers go, the last ones stay, and who was out comes back by probing."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from control.worlds import even, observed, world
+from foretide.control.actions.registry import Quarantine, QuarantineHost, Release, ReleaseHost, SetSplit
+from foretide.control.policies.bypass import Bypass, BypassSettings
+from foretide.control.policies.prediction_error import PaperRule, PaperRuleSettings
+from foretide.control.policies.worker_health import Symptom
+from foretide.control.step import Control, step
+from foretide.control.world.forecasts import Ahead, Foresight, Outlook
+from foretide.control.world.observed import Observed
+from foretide.errors import ControlSettingError
+from foretide.metrics.batch import TaskRun
+from foretide.metrics.slowness import SLOWNESS, slowness
+
+TIME = "worker_tuple_execution_time_ms"
+BYPASS = Bypass(BypassSettings(first_wait=60.0))
+
+
+def times(**by_worker):
+    return {TIME: {name.removeprefix("w"): value for name, value in by_worker.items()}}
+
+
+HEALTHY = times(w0=1, w1=1.1, w2=0.9, w3=1)
+SICK = times(w0=1, w1=4, w2=0.9, w3=1)
+SLOW = times(w0=1, w1=1.8, w2=0.9, w3=1)
+
+
+def actions(wishes):
+    return [wish.action for wish in wishes]
+
+
+def drive(turns, policy=BYPASS, start=1000.0, period=10.0):
+    """Turns of (figures, quarantined workers); what was wished in each."""
+    state, wished = policy.start(), []
+    for turn, (figures, out) in enumerate(turns):
+        seen = world(start + period * turn, seen=observed(quarantined=frozenset(out)), **figures)
+        state, wishes = policy.wish(state, seen)
+        wished.append(actions(wishes))
+    return wished
+
+
+def test_healthy_workers_are_left_alone():
+    assert drive([(HEALTHY, "")] * 5) == [[]] * 5
+
+
+def test_a_bad_worker_goes_at_the_first_look_and_the_reason_says_why():
+    _, wishes = BYPASS.wish({}, world(**SICK))
+    assert actions(wishes) == [Quarantine("1")]
+    assert "is 4, of its peers 1" in wishes[0].reason
+
+
+def test_a_slow_worker_goes_only_if_it_stays_slow():
+    assert drive([(SLOW, ""), (HEALTHY, ""), (SLOW, ""), (HEALTHY, ""), (SLOW, "")]) == [[]] * 5
+    assert drive([(SLOW, "")] * 2)[-1] == [Quarantine("1")]
+
+
+def test_a_forecast_is_enough_before_anything_is_measured():
+    looks = {(TIME, worker): Outlook("net", (Ahead(15.0, 5.0 if worker == "2" else 1.0),)) for worker in "0123"}
+    _, wishes = BYPASS.wish({}, world(**HEALTHY, foresight=Foresight(looks)))
+    assert actions(wishes) == [Quarantine("2")]
+    assert "foreseen at 5" in wishes[0].reason
+    measured_only = Bypass(BypassSettings(horizon=None))
+    assert measured_only.wish({}, world(**HEALTHY, foresight=Foresight(looks)))[1] == []
+
+
+def test_leaving_the_own_forecast_counts_but_not_when_all_have_left_theirs():
+    def decide(figures):
+        control, state = Control((BYPASS,)), Control((BYPASS,)).start()
+        looks = {(TIME, worker): Outlook("net", (Ahead(10.0, 0.5),)) for worker in "0123"}
+        for at in (1000.0, 1010.0):
+            seen = world(
+                at, **figures if at > 1000 else times(w0=0.5, w1=0.5, w2=0.5, w3=0.5), foresight=Foresight(looks)
+            )
+            state, decision = step(control, state, seen)
+        return decision.actions
+
+    assert decide(times(w0=1, w1=1.3, w2=1, w3=1)) == (Quarantine("1"),)
+    assert decide(times(w0=1.3, w1=1.3, w2=1.3, w3=1.3)) == ()
+
+
+def test_tiny_waits_do_not_count_however_many_times_longer():
+    waits = {"worker_inbound_queuing_time_ms": {"0": 1, "1": 40, "2": 1, "3": 1}}
+    assert BYPASS.wish({}, world(**waits))[1] == []
+    waits["worker_inbound_queuing_time_ms"]["1"] = 900
+    assert actions(BYPASS.wish({}, world(**waits))[1]) == [Quarantine("1")]
+
+
+def run(operator, worker, rows, service_ms):
+    return TaskRun(
+        operator, 0, operator, None, False, worker, "h", 0.0, service_ms, 0.0, 0.0, 0.0, 0.0, 0.0, rows, rows, 0, 0, 0
+    )
+
+
+def test_slowness_is_the_workers_and_not_that_of_what_it_was_given():
+    mixed = [run("light", "0", 1000, 1.0), run("heavy", "1", 1000, 5000.0), run("heavy", "0", 10, 50.0)]
+    assert slowness(mixed) == pytest.approx({"0": 1.0, "1": 1.0})
+    slow = [run("heavy", "0", 1000, 1000.0), run("heavy", "1", 1000, 5000.0), run("light", "0", 10, 0.0)]
+    assert slowness(slow)["1"] / slowness(slow)["0"] == pytest.approx(5200 / 1200)  # both raised by 200 ms
+    assert slowness([]) == {}
+
+
+def test_a_worker_is_let_in_early_if_things_got_much_worse_without_it():
+    def seen(at, latency):
+        figures = {"latency_p99_ms": {"q": latency}}
+        out = world(at, **HEALTHY, **figures)
+        return replace(out, observed=replace(out.observed, quarantined=frozenset({"1"})))
+
+    state, wishes = BYPASS.wish({}, seen(1000.0, 2000.0))
+    assert wishes == []
+    state, wishes = BYPASS.wish(state, seen(1010.0, 5000.0))
+    assert wishes == []
+    state, wishes = BYPASS.wish(state, seen(1020.0, 9000.0))
+    assert actions(wishes) == [Release("1")]
+    assert "rose from 2000 to 9000 without it" in wishes[0].reason
+
+
+def test_a_worker_that_has_just_begun_is_not_judged():
+    usual = {SLOWNESS: {**dict.fromkeys("0123", 1.0), "2": 4.0}}
+    seen = world(**HEALTHY, **usual)
+    young = replace(seen, observed=replace(seen.observed, young=frozenset({"2"})))
+    assert BYPASS.wish({}, young)[1] == []
+    assert actions(BYPASS.wish({}, seen)[1]) == [Quarantine("2")]
+
+
+def test_where_slowness_is_known_time_on_a_tuple_is_not_looked_at():
+    usual = {SLOWNESS: dict.fromkeys("0123", 1.0)}
+    assert BYPASS.wish({}, world(**SICK, **usual))[1] == []
+    usual[SLOWNESS]["2"] = 4.0
+    assert actions(BYPASS.wish({}, world(**HEALTHY, **usual))[1]) == [Quarantine("2")]
+
+
+def test_a_lone_worker_has_nobody_to_be_compared_with():
+    seen = observed(executors={"0": "h0"})
+    assert BYPASS.wish({}, world(seen=seen, **times(w0=99)))[1] == []
+
+
+@given(st.lists(st.floats(0.001, 1e4), min_size=1, max_size=12), st.floats(0, 1), st.integers(0, 12))
+def test_enough_workers_always_stay_in_service(values, keep, out):
+    workers = {str(i): f"h{i % 3}" for i in range(len(values))}
+    gone = frozenset(list(workers)[:out])
+    seen = Observed(executors=workers, quarantined=gone)
+    figures = {TIME: {str(i): value for i, value in enumerate(values)}}
+    policy = Bypass(BypassSettings(keep=keep))
+    _, wishes = policy.wish({}, world(seen=seen, **figures))
+    taken = {wish.action.worker for wish in wishes if isinstance(wish.action, Quarantine)}
+    assert not taken & gone
+    if taken:
+        assert len(seen.in_service - taken) >= max(1, keep * len(workers))
+
+
+def test_the_worst_goes_first_when_only_one_may():
+    seen = observed(quarantined=frozenset("3"))
+    _, wishes = BYPASS.wish({}, world(seen=seen, **times(w0=1, w1=5, w2=40)))
+    assert actions(wishes) == [Quarantine("2")]
+
+
+def test_who_is_out_is_let_in_to_be_judged_by_what_is_measured():
+    waiting = drive([(SICK, ""), *[(HEALTHY, "1")] * 7])
+    assert waiting[0] == [Quarantine("1")]
+    assert waiting[1:7] == [[]] * 6
+    assert waiting[7] == [Release("1")]
+
+
+def test_a_failed_probe_ends_at_once_and_doubles_the_wait():
+    wished = drive([(SICK, ""), *[(HEALTHY, "1")] * 7, (SICK, "")])
+    assert wished[8] == [Quarantine("1")]
+    state = BYPASS.start()
+    out, back = frozenset("1"), frozenset()
+    log = []
+    for turn in range(60):
+        at = 1000.0 + 10 * turn
+        quarantined = back if not log else (out if isinstance(log[-1][1], Quarantine) else back)
+        figures = SICK if not quarantined else times(w0=1, w2=0.9, w3=1)
+        state, wishes = BYPASS.wish(state, world(at, seen=observed(quarantined=quarantined), **figures))
+        log += [(at, wish.action) for wish in wishes]
+    releases = [at for at, action in log if isinstance(action, Release)]
+    quarantines = [at for at, action in log if isinstance(action, Quarantine)]
+    waits = [release - quarantine for quarantine, release in zip(quarantines, releases, strict=False)]
+    assert waits == sorted(waits)
+    assert waits[1] - waits[0] == 60.0
+    assert waits[2] - waits[1] == 120.0
+
+
+def test_on_probation_only_what_was_measured_since_counts():
+    state = BYPASS.start()
+    for turn, (figures, out) in enumerate([(SICK, ""), *[({}, "1")] * 7]):
+        state, wishes = BYPASS.wish(
+            state, world(1000.0 + 10 * turn, seen=observed(quarantined=frozenset(out)), **figures)
+        )
+    assert actions(wishes) == [Release("1")]
+    from dataclasses import replace
+
+    from foretide.metrics.snapshot import Snapshot
+
+    seen = world(1080.0, **SICK)
+    stale = {key: (value, 1069.0) for key, (value, _) in seen.snapshot.figures.items()}
+    state, wishes = BYPASS.wish(state, replace(seen, snapshot=Snapshot(1080.0, "q", stale)))
+    assert wishes == []
+    assert actions(BYPASS.wish(state, world(1085.0, **SICK))[1]) == [Quarantine("1")]
+
+
+def test_a_worker_that_does_well_on_probation_is_left_alone():
+    wished = drive([(SICK, ""), *[(HEALTHY, "1")] * 7, *[(HEALTHY, "")] * 6])
+    assert wished[8:] == [[]] * 6
+
+
+def test_somebody_elses_quarantine_is_taken_over_but_not_a_persons():
+    adopted = drive([(HEALTHY, "3")] * 7)
+    assert adopted[-1] == [Release("3")]
+    drained = observed(quarantined=frozenset("3"), drained=frozenset({"h1"}))
+    state = BYPASS.start()
+    for turn in range(9):
+        state, wishes = BYPASS.wish(state, world(1000.0 + 10 * turn, seen=drained, **HEALTHY))
+        assert wishes == []
+
+
+def test_a_worker_whose_tasks_stay_with_it_gets_a_smaller_share_and_then_its_old_one():
+    places = {"parse": ("0", "1", "2", "3")}
+    sticky = Observed(routes={"parse": (1.0, 1.0, 1.0, 1.0)}, executors=observed().executors, placements=places)
+    state, wishes = BYPASS.wish({}, world(seen=sticky, **SLOW))
+    (less,) = actions(wishes)
+    assert isinstance(less, SetSplit)
+    assert less.weights[1] == pytest.approx(1 / 1.8)
+    assert less.weights[0] == 1.0
+    _, wishes = BYPASS.wish(state, world(1010.0, seen=sticky, **HEALTHY))
+    assert actions(wishes) == [SetSplit("parse", (1.0, 1.0, 1.0, 1.0))]
+
+
+def test_without_the_means_nothing_is_wished():
+    from dataclasses import replace
+
+    from control.worlds import SETUP
+
+    assert BYPASS.wish({}, world(setup=replace(SETUP, can_quarantine=False), **SICK)) == ({}, [])
+
+
+@pytest.mark.parametrize("bad", [{"slow": 1.0}, {"bad": 1.2}, {"patience": 0}, {"keep": 2}, {"longest_wait": 1}])
+def test_settings_of_bypass_out_of_bounds_are_refused(bad):
+    with pytest.raises(ControlSettingError):
+        BypassSettings(**bad)
+    with pytest.raises(ControlSettingError):
+        Symptom(TIME, -1.0)
+
+
+WAIT = "worker_inbound_queuing_time_ms"
+
+
+def told(world_, value):
+    from dataclasses import replace
+
+    return replace(world_, foreseen_for_now={(WAIT, worker): value for worker in "0123"})
+
+
+def test_the_papers_rule_empties_the_machine_for_a_while():
+    rule = PaperRule(PaperRuleSettings(threshold=1.0, hold=100))
+    figures = {WAIT: {"0": 10, "1": 30, "2": 10, "3": 19}}
+    held, wishes = rule.wish({}, told(world(**figures), 10.0))
+    assert actions(wishes) == [QuarantineHost("h0")]
+    out = observed(quarantined=frozenset("01"))
+    held, wishes = rule.wish(held, told(world(1099.0, seen=out, **figures), 10.0))
+    assert wishes == []
+    held, wishes = rule.wish(held, told(world(1100.0, seen=out, **figures), 10.0))
+    assert actions(wishes) == [ReleaseHost("h0")]
+
+
+def test_the_papers_rule_for_workers_and_either_side():
+    rule = PaperRule(PaperRuleSettings(threshold=0.5, scope="worker", either_side=True))
+    figures = {WAIT: {"0": 10, "1": 10, "2": 10, "3": 2}}
+    assert actions(rule.wish({}, told(world(**figures), 10.0))[1]) == [Quarantine("3")]
+    one_sided = PaperRule(PaperRuleSettings(threshold=0.5, scope="worker"))
+    assert one_sided.wish({}, told(world(**figures), 10.0))[1] == []
+
+
+def test_the_papers_rule_too_keeps_the_last_worker():
+    rule = PaperRule(PaperRuleSettings(threshold=0.5))
+    one_host = observed(executors={"0": "h0", "1": "h0"})
+    assert rule.wish({}, told(world(seen=one_host, **{WAIT: {"0": 99, "1": 99}}), 10.0))[1] == []
+
+
+def test_settings_of_the_papers_rule_out_of_bounds_are_refused():
+    with pytest.raises(ControlSettingError):
+        PaperRuleSettings(hold=-1)
+    assert even(1, 2) == (1.0, 0.0)

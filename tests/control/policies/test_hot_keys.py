@@ -1,0 +1,181 @@
+"""The policy that plans joins: what it wishes for, and when it wishes for nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from foretide.control.actions.registry import SetExecutors, SetJoinPlan
+from foretide.control.decisions.codec import from_json, to_json
+from foretide.control.decisions.decision import Decision, Wish
+from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
+from foretide.control.world.observed import Observed
+from foretide.control.world.setup import Setup
+from foretide.control.world.world import World
+from foretide.errors import ActionError, ControlSettingError
+from foretide.joins.plan import Grid, JoinPlan, KeyLoad, TailLoad
+from foretide.joins.task_costs import JoinCost
+from foretide.joins.view import JoinView
+from foretide.metrics.snapshot import Snapshot
+
+HOT = (KeyLoad(13, 1000.0, 1000.0), KeyLoad(14, 10.0, 10.0))
+EVEN = tuple(KeyLoad(key, 10.0, 10.0) for key in range(40))
+TAIL = (TailLoad(250.0, 250.0),) * 4
+
+
+def a_view(**changes):
+    return JoinView(**({"name": "clicks", "partitions": 4, "windows": 1, "keys": HOT, "tail": TAIL} | changes))
+
+
+def a_world(view=None, **changes):
+    joins = {} if view is None else {view.name: view}
+    return World(Setup("q", **changes), Snapshot(0.0, "q"), Observed(executors={"0": "h"}), joins=joins)
+
+
+def wishes(view, settings=None):
+    policy = HotKeys(settings or HotKeySettings())
+    return policy.wish(policy.start(), a_world(view))[1]
+
+
+def test_a_hot_key_is_split_and_the_reason_says_what_it_brings():
+    (wish,) = wishes(a_view())
+    assert isinstance(wish.action, SetJoinPlan)
+    cells = [cell for row in wish.action.grids[13] for cell in row]
+    assert len(set(cells)) > 1
+    assert "for the keys of the last window LI would be" in wish.reason
+    assert "split: 13 into" in wish.reason
+    assert "LI of join 'clicks' at" in wish.expected.words
+
+
+def test_what_is_foreseen_goes_before_what_was_seen_unless_the_settings_say_otherwise():
+    view = a_view(foreseen=EVEN, foreseen_tail=TAIL)
+    assert all(13 not in wish.action.grids for wish in wishes(view))
+    (wish,) = wishes(view, HotKeySettings(choice="last-window"))
+    assert 13 in wish.action.grids
+
+
+def test_a_reactive_choice_waits_until_balance_is_lost():
+    settings = HotKeySettings(choice="reactive", reactive_above=100.0)
+    assert wishes(a_view(), settings) == []
+    assert wishes(a_view(), HotKeySettings(choice="reactive"))
+
+
+def test_a_left_join_copies_no_left_rows():
+    (wish,) = wishes(a_view(how="left"))
+    assert {len(row) for grid in wish.action.grids.values() for row in grid} == {1}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"windows": 0}, {"pending": JoinPlan({})}, {"problem": "batches are missing"}, {"keys": ()}],
+)
+def test_nothing_is_wished_for_without_a_new_window_or_while_a_change_is_under_way(changes):
+    assert wishes(a_view(**changes)) == []
+
+
+def test_a_window_is_planned_for_once():
+    policy = HotKeys()
+    state, first = policy.wish(policy.start(), a_world(a_view()))
+    _, again = policy.wish(state, a_world(a_view()))
+    assert (len(first), again) == (1, [])
+
+
+def test_where_there_is_no_join_the_policy_is_silent():
+    assert wishes(None, HotKeySettings(scale=True)) == []
+
+
+def test_a_busy_worker_is_joined_by_another_one():
+    figures = {"inbound_queuing_time_ms": 10.0, "tuple_execution_time_ms": 1.0, "inbound_tuples_per_second": 100.0}
+    known = {(f"worker_{name}", "0"): (value, 0.0) for name, value in figures.items()}
+    known["worker_cpu_user_percent", "0"] = (95.0, 0.0)
+    world = World(
+        Setup("q", executors=(1, 3)),
+        Snapshot(0.0, "q", known),
+        Observed(executors={"0": "h"}),
+        joins={"clicks": a_view(windows=0)},
+    )
+    policy = HotKeys(HotKeySettings(scale=True))
+    (wish,) = policy.wish(policy.start(), world)[1]
+    assert wish.action == SetExecutors(2)
+    assert "1 units of cores and memory more, which needs a new session" in wish.reason
+    assert "one more joiner" in wish.reason
+    small = HotKeys(HotKeySettings(scale=True, largest=1.0))
+    (wish,) = small.wish(small.start(), world)[1]
+    assert wish.reason == "0 is busy with all that a machine offers: one more joiner"
+    silent = HotKeys()
+    assert silent.wish(silent.start(), world)[1] == []
+
+
+def test_a_plan_is_in_force_once_it_is_observed_and_can_be_undone_and_kept():
+    action = SetJoinPlan("clicks", {-7: ((0, 1), (2, 3))})
+    before = Observed(joins={"clicks": {}})
+    assert not action.in_force(before)
+    assert action.in_force(Observed(joins={"clicks": {-7: ((0, 1), (2, 3))}}))
+    assert action.undo(before) == SetJoinPlan("clicks", {})
+    assert action.undo(Observed()) is None
+    assert action.describe() == "place 1 key of join 'clicks': -7 as 2 x 2"
+    assert SetJoinPlan("clicks", {}).describe() == "leave all keys of join 'clicks' to the hash"
+    decision = Decision(1, 0.0, "q", chosen=(Wish("hot-keys", action, "skew"),))
+    assert from_json(Decision, to_json(decision)).actions == (action,)
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(ActionError, match="no rows of one length"):
+        SetJoinPlan("clicks", {1: ((0, 1), (2,))})
+    for wrong in (
+        {"window": 0},
+        {"theta_l": 2.0},
+        {"theta": 1.0},
+        {"advance": 60.0},
+        {"cap": 0.0},
+        {"most_keys": 0},
+        {"least_saving": 1},
+        {"busy": 0.0},
+    ):
+        with pytest.raises(ControlSettingError, match=f"hot keys: {next(iter(wrong))}"):
+            HotKeySettings(**wrong)
+
+
+def test_while_no_key_is_hot_nothing_is_planned_and_a_plan_in_force_is_given_up_only_once_all_is_calm():
+    def view(rows, **changes):
+        return a_view(keys=(KeyLoad(13, rows, rows),), tail=(TailLoad(25.0, 25.0),) * 4, **changes)
+
+    plan = JoinPlan({13: Grid(((0, 1), (2, 3)))})
+    assert wishes(view(4.0)) == [], "a third more load on one partition is no hot key"
+    assert wishes(view(4.0), HotKeySettings(hot_above=0.1, least_gain=0.01)) != []
+    assert wishes(view(30.0)) != []
+    (wish,) = wishes(view(1.0, plan=plan))
+    assert wish.action == SetJoinPlan("clicks", {})
+    assert wish.reason == "no key is hot any more: by the hash alone LI would be 0.06"
+    assert wishes(view(5.0, plan=plan)) == [], "neither hot nor calm: it stays as it is"
+
+
+@pytest.mark.parametrize(("cores", "task", "is_split"), [(4, 0.0, True), (1, 0.0, False), (4, 30.0, False)])
+def test_keys_are_split_only_where_that_saves_time(cores, task, is_split):
+    """Not on one core, which is busy with all rows anyway, nor where tasks cost little beside what is fixed."""
+    policy = HotKeys()
+    view = a_view(cost=JoinCost(task, 25e-6, 1e-6))
+    _, wished = policy.wish(policy.start(), a_world(view, cores_per_executor=cores))
+    assert bool(wished) == is_split
+    if is_split:
+        assert "By what its tasks have cost, the join takes 73 % less time." in wished[0].reason
+    eager = HotKeys(HotKeySettings(least_saving=0.0))
+    assert eager.wish(eager.start(), a_world(view, cores_per_executor=cores))[1]
+
+
+def test_tasks_that_cost_nothing_are_no_reason_to_split():
+    assert wishes(a_view(cost=JoinCost(0.0, 0.0, 0.0))) == []
+
+
+def test_a_plan_that_costs_more_than_it_saves_is_given_up():
+    plan = JoinPlan({13: Grid(((0, 1), (2, 3)))})
+    policy = HotKeys()
+    view = a_view(cost=JoinCost(0.0, 25e-6, 0.0), plan=plan)
+    (wish,) = policy.wish(policy.start(), a_world(view))[1]
+    assert wish.action == SetJoinPlan("clicks", {})
+    assert wish.reason == "split keys cost more than they save: the join would take 50 % more time"
+
+
+def test_a_plan_in_force_that_is_good_enough_stays():
+    (wish,) = wishes(a_view())
+    plan = JoinPlan({key: Grid(rows) for key, rows in wish.action.grids.items()})
+    assert wishes(a_view(plan=plan)) == []

@@ -1,0 +1,350 @@
+"""Replicas, processors, admission, reactive and static, on worlds made by hand."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from control.worlds import SETUP, loaded, observed, world
+from foretide.control.actions.registry import SetAdmission, SetExecutors, SetReplicas
+from foretide.control.policies.admission import Admission, AdmissionSettings
+from foretide.control.policies.processors import Processors, ProcessorSettings
+from foretide.control.policies.reactive import Reactive, ReactiveSettings
+from foretide.control.policies.replicas import Replicas, ReplicaSettings
+from foretide.control.policies.static import Static
+from foretide.control.world.forecasts import Ahead, Foresight, Outlook
+from foretide.control.world.measured import NotYet, arrivals, batch_costs, network
+from foretide.control.world.setup import Target
+from foretide.errors import ControlSettingError
+from foretide.queueing.network import Network
+
+PIPELINE = replace(SETUP, mode="pipeline")
+
+
+def replicas_wished(wishes):
+    return {wish.action.edge: wish.action.replicas for wish in wishes if isinstance(wish.action, SetReplicas)}
+
+
+# ---- what is measured
+
+
+def test_a_network_is_made_of_what_was_measured():
+    made = network(loaded(1000.0, service_scv={"parse": 0.5}))
+    assert isinstance(made, Network)
+    assert made.arrival_rates == {"read": 1000.0, "parse": 1000.0, "count": 1000.0}
+    assert made.operator("parse").service_rate == 500.0
+    assert made.operator("parse").service_scv == 0.5
+
+
+@pytest.mark.parametrize("metric", ["arrival_rate", "service_time_ms", "flow_fraction"])
+def test_what_is_missing_is_said_and_not_guessed(metric):
+    made = network(loaded(**{metric: {}}))
+    assert isinstance(made, NotYet)
+    assert metric in str(made)
+
+
+def test_figures_too_old_are_not_known():
+    from foretide.metrics.snapshot import Snapshot
+
+    seen = loaded()
+    old = replace(seen, snapshot=Snapshot(seen.at + 500, "q", seen.snapshot.figures))
+    assert isinstance(network(old), NotYet)
+
+
+def test_an_only_reader_gets_what_is_emitted_when_flows_are_not_known():
+    made = network(loaded(flow_fraction={}, selectivity={"read": 2.0, "parse": 0.5}))
+    assert made.arrival_rates == {"read": 1000.0, "parse": 2000.0, "count": 1000.0}
+
+
+def test_more_that_is_foreseen_is_planned_for_where_it_may_vote():
+    looks = Foresight({("arrival_rate", "read"): Outlook("m", (Ahead(30.0, 4000.0, {0.9: 5000.0}),))})
+    assert arrivals(loaded(foresight=looks), 30.0) == {"read": 4000.0}
+    assert arrivals(loaded(foresight=looks), 30.0, 0.9) == {"read": 5000.0}
+    assert arrivals(loaded(foresight=looks)) == {"read": 1000.0}
+    assert arrivals(loaded(foresight=looks.without(frozenset({("arrival_rate", "read")}))), 30.0) == {"read": 1000.0}
+
+
+def test_what_arrives_already_is_carried_whatever_is_foreseen():
+    looks = Foresight({("arrival_rate", "read"): Outlook("m", (Ahead(30.0, 10.0),))})
+    assert arrivals(loaded(foresight=looks), 30.0) == {"read": 1000.0}
+    assert arrivals(loaded(foresight=looks, arrival_rate={}), 30.0) == {"read": 10.0}
+
+
+def test_what_a_batch_costs_is_its_length_less_the_work_of_its_stages():
+    costs = batch_costs(loaded())
+    assert costs.fixed_cost == pytest.approx(1.0 - 0.61)
+    assert costs.cores == 16
+    assert isinstance(batch_costs(world()), NotYet)
+
+
+# ---- replicas
+
+
+def test_replicas_follow_the_load_that_is_foreseen():
+    looks = Foresight({("arrival_rate", "read"): Outlook("m", (Ahead(30.0, 3000.0),))})
+    pipeline = {"setup": PIPELINE}
+    _, now = Replicas().wish(Replicas().start(), loaded(1000.0, **pipeline))
+    _, ahead = Replicas().wish(Replicas().start(), loaded(1000.0, foresight=looks, **pipeline))
+    assert replicas_wished(now) == {"parse": 3, "count": 3}  # 1000/s * 2 ms = 2 at work, 80 % of the time
+    assert replicas_wished(ahead) == {"parse": 8, "count": 8}
+    assert "3,000 tuples/s are expected" in ahead[0].reason
+
+
+def test_stages_that_take_turns_need_more_replicas():
+    _, wishes = Replicas().wish(Replicas().start(), loaded(1000.0))
+    assert replicas_wished(wishes) == {"parse": 6, "count": 6}  # half of the time each: 2 / (0.8 / 2), rounded up
+
+
+@given(st.floats(1, 5000), st.floats(0.01, 3), st.floats(0.01, 3))
+def test_the_stages_of_a_batch_fit_into_the_time_whenever_the_pools_allow(rate, parse, count):
+    seen = loaded(rate, service_time_ms={"read": 1e-4, "parse": parse, "count": count})
+    _, wishes = Replicas().wish(Replicas().start(), seen)
+    wished = replicas_wished(wishes)
+    busy = rate * (parse / wished["parse"] + count / wished["count"] + 1e-4 / 4) / 1000
+    if max(wished.values()) < 16:
+        assert busy <= 0.8 + 1e-6
+
+
+def test_replicas_are_planned_once_a_period():
+    state, first = Replicas().wish(Replicas().start(), loaded(at=1000.0))
+    same, second = Replicas().wish(state, loaded(at=1029.0))
+    assert first
+    assert (same, second) == (state, [])
+
+
+def test_a_sudden_change_is_looked_at_once_more_and_then_believed():
+    state, _ = Replicas().wish(Replicas().start(), loaded(500.0, at=1000.0))
+    state, halfway = Replicas().wish(state, loaded(1000.0, at=1030.0))
+    state, whole = Replicas().wish(state, loaded(1500.0, at=1035.0))
+    assert halfway == []
+    assert "1,500 tuples/s" in whole[0].reason
+
+
+def test_replicas_are_planned_again_after_a_period():
+    state, _ = Replicas().wish(Replicas().start(), loaded(at=1000.0))
+    assert Replicas().wish(state, loaded(at=1030.0))[1]
+
+
+def test_a_backlog_adds_one_replica_at_most_unless_the_paper_is_followed():
+    lagging = {"lag": {"read": 200_000.0}, "setup": PIPELINE}
+    _, bounded = Replicas().wish(Replicas().start(), loaded(1000.0, **lagging))
+    assert replicas_wished(bounded) == {"parse": 4, "count": 4}
+    paper = Replicas(ReplicaSettings(backlog_replicas=None))
+    _, wishes = paper.wish(paper.start(), loaded(1000.0, **lagging))
+    assert replicas_wished(wishes) == {"parse": 16, "count": 16}
+
+
+def test_what_arrives_during_an_ordinary_batch_is_no_backlog():
+    _, wishes = Replicas().wish(Replicas().start(), loaded(1000.0, lag={"read": 1000.0}, setup=PIPELINE))
+    assert replicas_wished(wishes) == {"parse": 3, "count": 3}
+
+
+def test_a_loop_brings_its_tuples_again():
+    setup = replace(PIPELINE, flows=(*SETUP.flows, ("count", "parse")))
+    fractions = {"read->parse": 1.0, "parse->count": 1.0, "count->parse": 0.5}
+    seen = loaded(1000.0, setup=setup, flow_fraction=fractions)
+    _, wishes = Replicas().wish(Replicas().start(), seen)
+    assert replicas_wished(wishes) == {"parse": 5, "count": 5}  # each tuple comes by twice: 4 at work, 80 % of the time
+    chain = Replicas().wish(Replicas().start(), loaded(2000.0, setup=PIPELINE))[1]
+    assert replicas_wished(chain) == replicas_wished(wishes)
+    waiting = loaded(1000.0, setup=setup, flow_fraction=fractions, lag={"read": 50_000.0})
+    assert replicas_wished(Replicas().wish(Replicas().start(), waiting)[1]) == {"parse": 6, "count": 6}
+
+
+def test_no_load_needs_one_replica():
+    _, wishes = Replicas().wish(Replicas().start(), loaded(0.0))
+    assert replicas_wished(wishes) == {"parse": 1, "count": 1}
+
+
+def test_nothing_is_planned_before_enough_is_known():
+    assert Replicas().wish(Replicas().start(), world()) == (Replicas().start(), [])
+
+
+# ---- reactive and static
+
+
+def test_reactive_brings_the_metric_to_its_target():
+    busy = {"utilization": {"parse": 0.9, "count": 0.35}, "setup": PIPELINE}
+    _, wishes = Reactive().wish(Reactive().start(), loaded(**busy))
+    assert replicas_wished(wishes) == {"parse": 6, "count": 2}
+
+
+def test_reactive_leaves_small_differences_alone():
+    _, wishes = Reactive().wish(Reactive().start(), loaded(utilization={"parse": 0.76, "count": 0.64}, setup=PIPELINE))
+    assert replicas_wished(wishes) == {"parse": 4, "count": 4}
+
+
+def test_reactive_gives_back_only_what_was_not_recommended_for_a_while():
+    policy, wished = Reactive(), []
+    state = policy.start()
+    for turn, busy in enumerate([0.7, *[0.2] * 25]):
+        seen = loaded(at=1000.0 + 15 * turn, utilization={"parse": busy, "count": 0.7}, setup=PIPELINE)
+        state, wishes = policy.wish(state, seen)
+        wished.append(replicas_wished(wishes)["parse"])
+    assert wished[:20] == [4] * 20
+    assert wished[20:] == [2] * 6
+
+
+def test_reactive_looks_at_the_sum_of_the_stages_in_micro_batches():
+    _, wishes = Reactive().wish(Reactive().start(), loaded(utilization={"read": 0.0, "parse": 0.6, "count": 0.4}))
+    assert replicas_wished(wishes) == {"parse": 6, "count": 6}
+
+
+def test_reactive_grows_no_faster_than_the_autoscaler():
+    policy = Reactive(ReactiveSettings(target=0.1))
+    _, wishes = policy.wish(policy.start(), loaded(utilization={"parse": 1.0, "count": 0.1}, setup=PIPELINE))
+    assert replicas_wished(wishes)["parse"] == 8
+
+
+def test_static_never_wishes_anything():
+    assert Static().wish(None, loaded()) == (None, [])
+    assert Static().start() is None
+
+
+# ---- processors
+
+
+def drs(seen, **settings):
+    policy = Processors(ProcessorSettings(**settings))
+    return policy.wish(policy.start(), seen)
+
+
+def test_above_t_max_processors_are_added_and_below_t_min_given_back():
+    target = Target(latency=0.02, relaxed=0.008)
+    slow = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=25.0, seen=observed(3, 3))
+    _, more = drs(slow)
+    assert all(replicas > 3 for replicas in replicas_wished(more).values())
+    fast = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=5.0, seen=observed(12, 12))
+    _, fewer = drs(fast)
+    assert sum(replicas_wished(fewer).values()) < 24
+    within = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=10.0, seen=observed(6, 6))
+    assert replicas_wished(drs(within)[1]) == {"parse": 6, "count": 6}
+
+
+def test_a_model_that_is_too_rosy_is_corrected_by_what_is_measured():
+    target = Target(latency=0.02)
+    mild = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=25.0, seen=observed(4, 4))
+    worse = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=90.0, seen=observed(4, 4))
+    assert sum(replicas_wished(drs(worse)[1]).values()) >= sum(replicas_wished(drs(mild)[1]).values())
+
+
+def test_above_t_max_one_is_added_even_where_the_model_sees_no_way():
+    seen = loaded(1000.0, setup=PIPELINE, target=Target(latency=0.02), latency_mean_ms=500.0, seen=observed(4, 4))
+    assert sum(replicas_wished(drs(seen)[1]).values()) == 9
+
+
+def test_a_model_that_is_too_gloomy_gives_back_one_at_a_time():
+    target = Target(latency=0.0055, relaxed=0.004)
+    seen = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=1.0, seen=observed(4, 4))
+    _, wishes = drs(seen)
+    assert sum(replicas_wished(wishes).values()) == 7
+
+
+def test_the_budget_is_never_exceeded():
+    target = Target(latency=0.0041, relaxed=0.0, budget=13)  # the spout has 4 of them
+    seen = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=50.0, seen=observed(3, 3))
+    assert sum(replicas_wished(drs(seen)[1]).values()) <= 9
+    tiny = loaded(1000.0, setup=PIPELINE, target=Target(0.0041, budget=5), latency_mean_ms=50.0, seen=observed(3, 3))
+    assert replicas_wished(drs(tiny)[1]) == {"parse": 3, "count": 3}
+
+
+def test_t_ra_counts_from_when_an_allocation_was_seen_to_change():
+    policy = Processors(ProcessorSettings(t_ra=60, period=0))
+    target = Target(latency=0.02)
+
+    def at(time, state, replicas):
+        seen = observed(replicas, replicas)
+        return policy.wish(
+            state, loaded(1000.0, at=time, setup=PIPELINE, target=target, latency_mean_ms=50.0, seen=seen)
+        )
+
+    state, wishes = at(1000.0, policy.start(), 3)
+    assert wishes
+    state, wishes = at(1010.0, state, 3)
+    assert wishes  # not observed yet, so nothing has moved
+    state, wishes = at(1020.0, state, 5)
+    assert wishes == []
+    state, wishes = at(1081.0, state, 5)
+    assert wishes
+
+
+def test_micro_batches_buy_cores_and_give_them_back():
+    target = Target(latency=1.0, relaxed=0.5)
+    two = observed(4, 4, executors={"0": "h0", "1": "h1"})
+    busy = {"capacity": {"read": 0.01, "parse": 0.45, "count": 0.45}, "batch_duration_ms": 1000.0}
+    _, more = drs(loaded(1000.0, service_ms=1.8, target=target, latency_mean_ms=1500.0, seen=two, **busy))
+    assert next(w.action.count for w in more if isinstance(w.action, SetExecutors)) > 2
+    idle = {"capacity": {"read": 0.0, "parse": 0.01, "count": 0.01}, "batch_duration_ms": 100.0}
+    _, fewer = drs(loaded(100.0, service_ms=0.1, target=target, latency_mean_ms=150.0, **idle))
+    assert next(w.action.count for w in fewer if isinstance(w.action, SetExecutors)) == 1
+
+
+def test_a_target_out_of_reach_asks_for_all_there_is():
+    seen = loaded(1000.0, target=Target(latency=0.01), latency_mean_ms=5000.0)
+    _, wishes = drs(seen)
+    assert SetExecutors(8) in [wish.action for wish in wishes]
+    assert "out of reach" in wishes[0].reason
+
+
+# ---- admission
+
+
+NO_TARGET = Target()
+
+
+def admit(policy, turns, target=NO_TARGET):
+    """Turns of (rows a batch, rate, p99 in ms, limit in force), 60 s apart."""
+    state, wished = policy.start(), []
+    for turn, (rows, rate, p99, limit) in enumerate(turns):
+        seen = world(
+            1000.0 + 60 * turn,
+            seen=observed(admission={"read": limit}),
+            processed={"read": rows},
+            input_rows_per_second=rate,
+            latency_p99_ms=p99,
+            target=target,
+        )
+        state, wishes = policy.wish(state, seen)
+        wished.append([wish.action for wish in wishes])
+    return wished
+
+
+def test_storms_tuner_tries_more_on_its_first_turn_and_goes_back_if_that_brings_nothing():
+    turns = [(1000, 500, 900, 1000)] * 3 + [(1250, 500, 900, 1250)] * 2
+    wished = admit(Admission(), turns)
+    assert wished == [[], [], [SetAdmission("read", 1250)], [], [SetAdmission("read", 1000)]]
+
+
+def test_the_latency_tuner_cuts_what_is_in_flight():
+    policy = Admission(AdmissionSettings(tuner="latency"))
+    wished = admit(policy, [(1000, 500, 4000, None)] * 3, Target(latency=2.0))
+    assert wished[-1] == [SetAdmission("read", 500)]
+    assert admit(policy, [(1000, 500, 4000, None)] * 3)[-1] == []  # no target, nothing to hold
+
+
+def test_a_limit_that_somebody_changed_is_where_tuning_goes_on():
+    turns = [(1000, 500, 900, 1000)] * 3 + [(300, 500, 900, 300)] * 2
+    assert admit(Admission(), turns)[-1] == [SetAdmission("read", 375)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ReplicaSettings(period=0),
+        lambda: ReplicaSettings(busy=0),
+        lambda: ReplicaSettings(quantile=1.0),
+        lambda: ReplicaSettings(backlog_replicas=-1),
+        lambda: ReactiveSettings(target=0),
+        lambda: ReactiveSettings(up_factor=0.5),
+        lambda: ProcessorSettings(worth=1),
+        lambda: ProcessorSettings(memory=1),
+        lambda: AdmissionSettings(period=0),
+        lambda: AdmissionSettings(tuner="guess"),
+        lambda: Target(latency=1.0, relaxed=2.0),
+        lambda: Target(budget=0),
+    ],
+)
+def test_settings_out_of_bounds_are_refused(make):
+    with pytest.raises(ControlSettingError):
+        make()

@@ -1,0 +1,95 @@
+"""Forecasts earn and lose their vote."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from control.worlds import world
+from foretide.control.forecast_scores import Book, VoteSettings, enter
+from foretide.control.step import Control, step
+from foretide.control.world.forecasts import Ahead, Foresight, Outlook
+from foretide.errors import ControlSettingError
+
+KEY = ("arrival_rate", "read")
+SETTINGS = VoteSettings(memory=0.5, trials=3)
+
+
+def run(pairs, settings=SETTINGS):
+    """Feed (measured, foreseen for the next moment) once every 10 s; the book after each."""
+    book, books = Book(), []
+    for turn, (measured, ahead) in enumerate(pairs):
+        seen = world(1000.0 + 10 * turn, arrival_rate={"read": measured})
+        book = enter(book, settings, seen.snapshot, Foresight({KEY: Outlook("m", (Ahead(10.0, ahead),))}))
+        books.append(book)
+    return books
+
+
+def test_a_forecast_worse_than_the_last_value_loses_its_vote_and_earns_it_back():
+    steady = [(100.0, 300.0)] * 5
+    books = run([*steady, *[(100.0 + i, 101.0 + i) for i in range(1, 30)]])
+    assert [bool(book.losers) for book in books[:5]] == [False, False, False, True, True]
+    assert not books[-1].losers
+
+
+def test_where_nothing_changes_a_forecast_that_is_nearly_right_keeps_its_vote():
+    assert not any(book.losers for book in run([(100.0, 103.0)] * 20))
+    strict = VoteSettings(memory=0.5, trials=3, negligible=0.0)
+    assert run([(100.0, 103.0)] * 20, strict)[-1].losers
+
+
+def test_what_was_foreseen_for_now_is_known_now():
+    books = run([(100.0, 130.0), (120.0, 140.0), (125.0, 150.0)])
+    assert [book.due.get(KEY) for book in books] == [None, 130.0, 140.0]
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30))
+def test_a_perfect_forecast_never_loses_its_vote(values):
+    books = run(list(zip(values, [*values[1:], values[-1]], strict=True)))
+    assert not any(book.losers for book in books)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30))
+def test_the_last_value_itself_never_loses_its_vote(values):
+    assert not any(book.losers for book in run([(value, value) for value in values]))
+
+
+def test_a_lost_vote_shows_in_the_decision_and_takes_the_forecast_away():
+    control, decisions = Control(votes=SETTINGS), []
+    state = control.start()
+    for turn in range(8):
+        foresight = Foresight({KEY: Outlook("wild", (Ahead(10.0, 900.0),))})
+        seen = world(1000.0 + 10 * turn, arrival_rate={"read": 100.0 + turn}, foresight=foresight)
+        state, decision = step(control, state, seen)
+        decisions.append(decision)
+    told = [decision.id for decision in decisions if decision.problems]
+    assert len(told) == 1
+    assert "arrival_rate of 'read' lost its vote" in decisions[told[0] - 1].problems[0]
+    assert decisions[0].foreseen
+    assert not decisions[-1].foreseen
+
+
+def test_a_vote_that_the_forecaster_itself_grants_or_denies_counts():
+    foresight = Foresight({KEY: Outlook("m", (Ahead(10.0, 5.0),), may_vote=False)})
+    assert foresight.expected(*KEY, 10.0) is None
+    assert Foresight({KEY: Outlook("m", (Ahead(10.0, 5.0),))}).expected(*KEY, 10.0) == 5.0
+
+
+def test_an_outlook_gives_the_nearest_point_quantiles_and_its_highest_value():
+    outlook = Outlook("m", (Ahead(5.0, 10.0, {0.5: 9.0, 0.9: 15.0}), Ahead(30.0, 8.0)))
+    assert outlook.at(12.0).mean == 10.0
+    assert outlook.at(5.0).value(0.8) == 15.0
+    assert outlook.at(5.0).value(0.99) == 10.0
+    assert (outlook.most(30.0), outlook.most(30.0, 0.9)) == (10.0, 15.0)
+
+
+def test_plain_forecasts_of_a_snapshot_do_not_replace_better_ones():
+    better = Foresight({KEY: Outlook("m", (Ahead(10.0, 5.0),))})
+    both = better.with_plain({KEY: 9.0, ("lag", "read"): 3.0}, 30.0)
+    assert both.expected(*KEY, 30.0) == 5.0
+    assert both.expected("lag", "read", 30.0) == 3.0
+
+
+@pytest.mark.parametrize("bad", [{"memory": 1.0}, {"trials": 0}, {"tolerance": -0.1}])
+def test_settings_of_votes_out_of_bounds_are_refused(bad):
+    with pytest.raises(ControlSettingError):
+        VoteSettings(**bad)

@@ -1,0 +1,32 @@
+"""A latency target as one says it."""
+
+import pytest
+
+from foretide.control.world.latency import Latency
+from foretide.control.world.setup import Target
+from foretide.errors import ControlSettingError, DurationError
+
+
+@pytest.mark.parametrize("quantile", ["p99", "p95", "p50", "mean"])
+def test_each_quantile_makes_its_target(quantile):
+    assert Latency(**{quantile: "1500 ms"}) == Target(1.5, quantile=quantile)
+    assert Latency(**{quantile: 2}, relaxed="1 s", budget=4) == Target(2.0, 1.0, quantile, 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [({}, "none of them was given"), ({"p99": 1, "mean": 2}, "p99, mean was given")]
+)
+def test_exactly_one_quantile_is_given(given, said):
+    with pytest.raises(ControlSettingError, match=said):
+        Latency(**given)
+
+
+def test_what_no_target_can_be_made_of_is_refused():
+    with pytest.raises(DurationError, match="'soon' is no duration"):
+        Latency(p99="soon")
+    with pytest.raises(ControlSettingError, match="T_min < T_max"):
+        Latency(p99="1 s", relaxed="2 s")
+    with pytest.raises(ControlSettingError, match="at least 1"):
+        Latency(p99="1 s", budget=0)
+    with pytest.raises(ControlSettingError, match="T_min of -1"):
+        Target(relaxed=-1)

@@ -1,0 +1,203 @@
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
+
+from foretide.control_folder import filesystem as publication_module
+from foretide.control_folder.filesystem import LocalPublication, ObjectStorePublication, open_publication
+from foretide.errors import ControlFolderError
+
+
+@pytest.fixture(scope="module")
+def object_store():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
+    server.start()
+    store = fs.S3FileSystem(
+        access_key="test",
+        secret_key="test",
+        region="us-east-1",
+        endpoint_override=f"127.0.0.1:{port}",
+        scheme="http",
+        allow_bucket_creation=True,
+    )
+    store.create_dir("pipelines")
+    yield store
+    server.stop()
+
+
+@pytest.fixture(params=["disk", "object store"])
+def publication(request, tmp_path):
+    if request.param == "disk":
+        return LocalPublication(tmp_path / "not yet" / "there")
+    store = request.getfixturevalue("object_store")
+    base = f"pipelines/{tmp_path.name}/foretide"
+    return ObjectStorePublication(f"s3a://{base}/", store, f"{base}/")
+
+
+def test_a_file_that_was_never_written_is_none(publication):
+    assert publication.read("routes.json") is None
+
+
+def test_what_was_written_is_read_back_to_the_letter(publication):
+    for text in ("{}", "", "línea\n\tβ 水 🜂\n", "x" * 100_000):
+        publication.write("routes.json", text)
+        assert publication.read("routes.json") == text
+
+
+def test_a_shorter_text_leaves_nothing_of_a_longer_one(publication):
+    publication.write("routes.json", "a" * 1000)
+    publication.write("routes.json", "b")
+    assert publication.read("routes.json") == "b"
+
+
+def test_files_do_not_touch_each_other(publication):
+    publication.write("routes.json", "routes")
+    publication.write("status.json", "status")
+    assert (publication.read("routes.json"), publication.read("status.json")) == ("routes", "status")
+
+
+def test_a_write_that_fails_leaves_the_old_text(publication):
+    publication.write("routes.json", "old")
+    with pytest.raises(UnicodeEncodeError):
+        publication.write("routes.json", "no such letter: \ud800")
+    assert publication.read("routes.json") == "old"
+
+
+def test_a_text_can_be_read_changed_and_written_under_the_lock(publication):
+    with publication.lock():
+        publication.write("routes.json", (publication.read("routes.json") or "") + "1")
+    with publication.lock():
+        publication.write("routes.json", (publication.read("routes.json") or "") + "2")
+    assert publication.read("routes.json") == "12"
+
+
+def test_the_lock_is_given_back_after_an_error(publication):
+    def fail():
+        with publication.lock():
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    with publication.lock():
+        publication.write("routes.json", "free")
+
+
+def test_the_url_ends_in_the_name_and_has_no_double_slash(publication):
+    scheme, _, rest = publication.url("routes.json").partition("://")
+    assert scheme in {"file", "s3a"}
+    assert rest.endswith(("foretide/routes.json", "there/routes.json"))
+    assert "//" not in rest
+
+
+def test_a_reader_sees_the_old_text_or_the_new_one_and_never_a_part(publication):
+    texts = {letter * 50_000 for letter in "abc"}
+    publication.write("routes.json", "a" * 50_000)
+    seen, done = set(), threading.Event()
+
+    def read():
+        while not done.is_set():
+            seen.add(publication.read("routes.json"))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(4):
+        for text in sorted(texts):
+            publication.write("routes.json", text)
+    done.set()
+    reader.join()
+    assert seen
+    assert seen <= texts
+
+
+# ---- a disk
+
+
+def test_nothing_is_left_beside_the_files_themselves(tmp_path):
+    disk = LocalPublication(tmp_path)
+    disk.write("routes.json", "1")
+    with pytest.raises(UnicodeEncodeError):
+        disk.write("routes.json", "\ud800")
+    assert [file.name for file in tmp_path.iterdir()] == ["routes.json"]
+
+
+def test_executors_of_another_user_can_read_the_file(tmp_path):
+    LocalPublication(tmp_path).write("routes.json", "1")
+    assert (tmp_path / "routes.json").stat().st_mode & 0o444 == 0o444
+
+
+def test_bytes_that_are_no_text_are_read_as_garbage_and_not_as_an_error(tmp_path):
+    (tmp_path / "routes.json").write_bytes(b"\xff\xfe{}\x80")
+    assert "\N{REPLACEMENT CHARACTER}" in LocalPublication(tmp_path).read("routes.json")
+
+
+COUNT_UP = """
+import sys, types
+from pathlib import Path
+package = sys.modules["foretide"] = types.ModuleType("foretide")  # without the rest, which takes seconds to load
+package.__path__ = [sys.argv[3]]
+from foretide.control_folder.filesystem import LocalPublication
+disk = LocalPublication(Path(sys.argv[1]))
+for _ in range(int(sys.argv[2])):
+    with disk.lock():
+        disk.write("count", str(int(disk.read("count")) + 1))
+"""
+
+
+def test_two_processes_under_the_lock_lose_no_change(tmp_path):
+    LocalPublication(tmp_path).write("count", "0")
+    package = str(Path(publication_module.__file__).parents[1])
+    command = [sys.executable, "-c", COUNT_UP, str(tmp_path), "100", package]
+    processes = [subprocess.Popen(command) for _ in range(2)]
+    assert [process.wait() for process in processes] == [0, 0]
+    assert LocalPublication(tmp_path).read("count") == "200"
+
+
+def test_two_threads_under_the_lock_lose_no_change(tmp_path):
+    disk = LocalPublication(tmp_path)
+    disk.write("count", "0")
+
+    def count_up():
+        for _ in range(50):
+            with disk.lock():
+                disk.write("count", str(int(disk.read("count")) + 1))
+
+    threads = [threading.Thread(target=count_up) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert disk.read("count") == "100"
+
+
+# ---- which one a location means
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.text("ab #?;%20+ü", min_size=1, max_size=8).filter(lambda name: name.strip()))
+def test_a_folder_is_used_under_the_very_name_that_was_given(tmp_path_factory, name):
+    folder = tmp_path_factory.getbasetemp() / f"in {name}"
+    for location in (str(folder), f"file://{folder}", f"file:{folder}"):
+        made = open_publication(location)
+        made.write("routes.json", location)
+        assert (folder / "routes.json").read_text() == location
+        assert made.url("routes.json") == f"file://{folder}/routes.json"
+
+
+def test_a_relative_folder_has_an_absolute_url(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert open_publication("checkpoint/foretide").url("a.json") == f"file://{tmp_path}/checkpoint/foretide/a.json"
+
+
+def test_a_location_that_no_store_understands_is_refused_by_its_name():
+    with pytest.raises(ControlFolderError, match="cannot open the control folder 'gopher://x/y'"):
+        open_publication("gopher://x/y")

@@ -1,0 +1,184 @@
+"""What every model of key frequencies has to do, and what sets the net apart."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from foretide.errors import BadSeriesError, ForecastError, NotEnoughHistoryError
+from foretide.forecasting.budget import TrainingBudget
+from foretide.forecasting.forecaster import LEVELS
+from foretide.forecasting.keys.forecaster import KeyNet, KeyNetSettings
+from foretide.forecasting.keys.models import KeyEwma, KeyForecast, LastWindow, shares_of
+from foretide.forecasting.keys.scores import heavy_recall, top_recall, total_variation
+from foretide.workloads.hot_keys import zipf_windows
+
+SMALL = KeyNetSettings(
+    candidates=60,
+    lookback=8,
+    horizon=2,
+    hidden=12,
+    retrain_every=0,
+    budget=TrainingBudget(seeds=1, epochs=1, steps=5),
+)
+MODELS = {"last": LastWindow, "ewma": KeyEwma, "net": lambda: KeyNet(1, SMALL)}
+STREAM = zipf_windows(1, 200, keys=150, rows=4000)
+TRAINED = 140  # windows to train on: the same everywhere, so that everything compiles once
+
+
+@pytest.fixture(params=MODELS, name="model")
+def any_model(request):
+    return MODELS[request.param]()
+
+
+def same(one, other):
+    assert [each.keys for each in one] == [each.keys for each in other]
+    for left, right in zip(one, other, strict=True):
+        np.testing.assert_array_equal(left.mean, right.mean)
+        np.testing.assert_array_equal(left.quantiles, right.quantiles)
+
+
+def test_nothing_learnt_is_said_so(model):
+    with pytest.raises(NotEnoughHistoryError):
+        model.forecast(1)
+
+
+def test_a_horizon_below_one_is_refused(model):
+    model.learn(STREAM[:2])
+    with pytest.raises(ForecastError, match="horizon"):
+        model.forecast(0)
+
+
+def test_shares_are_a_distribution_and_intervals_hold_their_middle(model):
+    model.learn(STREAM[:TRAINED])
+    ahead = model.forecast(4)
+    assert len(ahead) == 4
+    for each in ahead:
+        assert 0.5 < each.mean.sum() <= 1 + 1e-6
+        assert (np.diff(each.mean) <= 0).all()
+        assert each.quantiles.shape == (len(each.keys), len(LEVELS))
+        assert (np.diff(each.quantiles, axis=1) >= 0).all()
+        assert (each.quantiles >= 0).all()
+        assert (each.quantiles <= 1).all()
+
+
+def test_a_stream_that_never_changes_is_foreseen(model):
+    model.learn([{"a": 600, "b": 300, "c": 100}] * TRAINED)
+    for each in model.forecast(3):
+        assert each.top(3) == ("a", "b", "c")
+        np.testing.assert_allclose(each.mean, [0.6, 0.3, 0.1], atol=0.03)
+
+
+def test_windows_without_rows_say_nothing(model):
+    model.learn([{}, {"a": 0}, None])
+    assert model.forecast(1)[0].keys == ()
+    model.learn([{"a": 3}, {}, None])
+    assert model.forecast(2)[1].top(1) == ("a",)
+
+
+def test_gaps_change_nothing(model):
+    model.learn(STREAM[:TRAINED])
+    before = model.forecast(2)
+    model.learn([None, {}])
+    same(before, model.forecast(2))
+
+
+@pytest.mark.parametrize("count", [float("nan"), float("inf"), -1.0])
+def test_what_is_no_count_is_refused_and_leaves_the_model_as_it_was(model, count):
+    model.learn(STREAM[:3])
+    before = model.forecast(1)
+    with pytest.raises(BadSeriesError, match="'odd'"):
+        model.learn([{"fine": 1.0}, {"odd": count}])
+    same(before, model.forecast(1))
+
+
+def test_huge_counts_are_shares_like_others(model):
+    model.learn([{"a": 1e307, "b": 3e307}] * TRAINED)
+    mean = model.forecast(1)[0].shares()
+    assert mean["b"] == pytest.approx(0.75, abs=0.05)
+
+
+def test_going_on_after_a_restart_gives_the_same(model):
+    model.learn(STREAM[:TRAINED])
+    later = type(model)() if not isinstance(model, KeyNet) else KeyNet(99, SMALL)
+    later.restore(model.state())
+    same(model.forecast(3), later.forecast(3))
+    model.learn(STREAM[TRAINED:150])
+    later.learn(STREAM[TRAINED:150])
+    same(model.forecast(3), later.forecast(3))
+
+
+def test_the_state_is_made_of_plain_values_and_arrays(model):
+    model.learn(STREAM[:TRAINED])
+    for value in model.state().values():
+        assert isinstance(value, bool | int | float | str | list | np.ndarray)
+
+
+def test_a_key_never_seen_in_training_can_become_hot():
+    model = KeyNet(1, SMALL)
+    model.learn([{"a": 600, "b": 400}] * TRAINED)
+    model.learn([{"a": 500, "new": 500}] * 3)
+    assert set(model.forecast(1)[0].top(2)) == {"a", "new"}
+
+
+def test_the_seed_decides_the_weights():
+    one, same_seed, other = KeyNet(1, SMALL), KeyNet(1, SMALL), KeyNet(2, SMALL)
+    for model in (one, same_seed, other):
+        model.learn(STREAM[:TRAINED])
+    same(one.forecast(1), same_seed.forecast(1))
+    assert not np.array_equal(one.state()["weight00"], other.state()["weight00"])
+
+
+def test_training_again_goes_on_from_the_weights():
+    model = KeyNet(1, SMALL)
+    model.learn(STREAM[:TRAINED])
+    before = model.state()["weight00"]
+    model.retrain()
+    assert model.trainings == 2
+    assert np.abs(model.state()["weight00"] - before).max() < 0.2
+
+
+def test_the_net_finds_more_of_the_next_top_keys_than_the_last_window_does():
+    settings = replace(SMALL, budget=TrainingBudget(seeds=1, epochs=15))
+    scores = {}
+    for model in (LastWindow(), KeyNet(1, settings)):
+        model.learn(STREAM[:TRAINED])
+        found = []
+        for window in STREAM[TRAINED:]:
+            ahead = model.forecast(1)[0]
+            found.append((top_recall(ahead, window), total_variation(ahead, window, 50)))
+            model.learn([window])
+        scores[model.name] = np.mean(found, axis=0)
+    assert scores["key-net"][0] > scores["last-window"][0]
+    assert scores["key-net"][1] < scores["last-window"][1]
+
+
+def forecast_of(shares):
+    ordered = sorted(shares.items(), key=lambda entry: -entry[1])
+    mean = np.array([share for _, share in ordered])
+    return KeyForecast(tuple(key for key, _ in ordered), mean, np.repeat(mean[:, None], len(LEVELS), axis=1))
+
+
+def test_recall_counts_the_true_top_keys_that_were_foreseen():
+    truth = {"a": 50, "b": 30, "c": 15, "d": 5}
+    assert top_recall(forecast_of({"b": 0.5, "d": 0.3, "a": 0.2}), truth, 2) == 0.5
+    assert top_recall(forecast_of({"b": 0.6, "a": 0.4}), truth, 2) == 1.0
+    assert top_recall(forecast_of({}), truth, 2) == 0.0
+    assert top_recall(forecast_of({"x": 1.0}), {}, 2) == 1.0
+
+
+def test_keys_that_tie_with_the_last_of_the_top_are_as_good():
+    assert top_recall(forecast_of({"a": 0.5, "c": 0.3}), {"a": 5, "b": 2, "c": 2}, 2) == 1.0
+
+
+def test_heavy_hitters_are_those_above_the_threshold():
+    truth = {"a": 50, "b": 30, "c": 20}
+    assert heavy_recall(forecast_of({"a": 0.9, "b": 0.1}), truth, 0.25) == 0.5
+    assert heavy_recall(forecast_of({"a": 0.9}), truth, 0.6) == 1.0
+
+
+def test_the_distance_is_zero_for_the_same_and_one_for_nothing_in_common():
+    truth = {"a": 3, "b": 1}
+    assert total_variation(forecast_of(shares_of(truth)), truth) == pytest.approx(0)
+    assert total_variation(forecast_of({"c": 1.0}), truth) == pytest.approx(1)
+    assert total_variation(forecast_of({"a": 0.25, "b": 0.75}), truth) == pytest.approx(0.5)

@@ -1,0 +1,191 @@
+import json
+from collections import Counter
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foretide.errors import JoinPlanError, PastHardEndError, PlanFormatError
+from foretide.joins.placement.cells import JoinRule, left_cells, right_cells
+from foretide.joins.placement.salts import partitions_of
+from foretide.joins.placement.timeline import BEGINNING, FOREVER, TAIL, Timeline, Version, steered_grid
+from foretide.joins.placement.timeline_file import FORMAT, from_json, to_json
+
+KEY = -7
+
+
+def a_grid(rows, columns, first_salt):
+    return tuple(tuple(range(first_salt + row * columns, first_salt + (row + 1) * columns)) for row in range(rows))
+
+
+@st.composite
+def timelines(draw, columns=3):
+    """A few versions of one key, the tail among them, with or without a hard end."""
+    timeline, start, salt = Timeline(), 0, 1
+    for _ in range(draw(st.integers(0, 4))):
+        start += draw(st.integers(1, 8))
+        grid = a_grid(draw(st.integers(1, 3)), draw(st.integers(1, columns)), salt)
+        salt += 9
+        timeline = timeline.continued({KEY: draw(st.sampled_from([grid, TAIL]))}, start)
+    return timeline.ending({KEY}, start + draw(st.integers(1, 20))) if draw(st.booleans()) else timeline
+
+
+@st.composite
+def rules(draw):
+    before = draw(st.integers(-4, 6))
+    return JoinRule(before, draw(st.integers(-before, 8)))
+
+
+@settings(deadline=None)
+@given(timelines(), rules(), st.lists(st.tuples(st.integers(-9, 45), st.integers(-9, 9)), min_size=2, max_size=8))
+def test_each_pair_within_the_bound_meets_in_exactly_one_cell_unless_its_batch_fails(timeline, rule, tuples):
+    hard_end = timeline.hard_ends.get(KEY, FOREVER)
+    for (left_time, left_row), (right_time, right_row) in product(tuples, tuples):
+        if max(left_time, rule.left_times(right_time)[1]) >= hard_end:
+            continue
+        left = Counter(left_cells(timeline, KEY, left_row, left_time))
+        right = Counter(right_cells(timeline, KEY, right_row, right_time, rule))
+        assert left
+        assert set(left.values()) == set(right.values()) == {1}
+        if rule.matches(left_time, right_time):
+            assert len(left & right) == 1
+
+
+@settings(deadline=None)
+@given(timelines(columns=1), st.integers(-9, 9), st.integers(-9, 45))
+def test_with_one_column_a_left_tuple_is_in_exactly_one_cell(timeline, row_hash, time):
+    if time < timeline.hard_ends.get(KEY, FOREVER):
+        assert len(left_cells(timeline, KEY, row_hash, time)) == 1
+
+
+def test_a_left_join_refuses_grids_of_several_columns():
+    JoinRule(1, 1, "left").check(KEY, ((1,), (2,)))
+    JoinRule(1, 1, "inner").check(KEY, ((1, 2),))
+    with pytest.raises(JoinPlanError, match="one cell only"):
+        JoinRule(1, 1, "left").check(KEY, ((1, 2),))
+
+
+@pytest.mark.parametrize(("before", "after", "how"), [(1, -2, "inner"), (1, 1, "right"), (1, 1, "full")])
+def test_a_join_that_cannot_be_exact_is_refused(before, after, how):
+    with pytest.raises(JoinPlanError):
+        JoinRule(before, after, how)
+
+
+def test_a_key_without_a_plan_is_in_the_tail_for_all_time():
+    timeline = Timeline().continued({KEY: ((1,),)}, 5)
+    assert left_cells(timeline, 3, 99, FOREVER - 9) == right_cells(timeline, 3, 99, 5, JoinRule(2, 2)) == (0,)
+
+
+def test_tuples_that_reach_a_hard_end_are_refused_and_all_others_placed():
+    timeline = Timeline().ending({KEY}, 100)
+    rule = JoinRule(before=5, after=9)
+    assert left_cells(timeline, KEY, 1, 99) == right_cells(timeline, KEY, 1, 94, rule) == (0,)
+    with pytest.raises(PastHardEndError):
+        left_cells(timeline, KEY, 1, 100)
+    with pytest.raises(PastHardEndError) as raised:
+        right_cells(timeline, KEY, 1, 95, rule)
+    assert (raised.value.key_hash, raised.value.reached, raised.value.hard_end) == (KEY, 100, 100)
+
+
+@settings(deadline=None)
+@given(timelines(), rules(), st.integers(-9, 45), st.integers(-5, 5))
+def test_what_is_forgotten_matters_to_no_tuple_that_is_not_late(timeline, rule, watermark, row_hash):
+    pruned = timeline.without_before(watermark - rule.memory)
+    for time in range(watermark + 1, watermark + 20):
+        for place in (left_cells, lambda *asked: right_cells(*asked, rule)):
+            try:
+                expected = place(timeline, KEY, row_hash, time)
+            except PastHardEndError:
+                continue
+            assert place(pruned, KEY, row_hash, time) == expected
+
+
+def test_a_key_that_went_back_to_the_tail_is_dropped_in_the_end():
+    timeline = Timeline().continued({KEY: ((1, 2),)}, 5).continued({KEY: TAIL}, 9)
+    assert timeline.without_before(4) is timeline
+    assert timeline.without_before(5).versions(KEY)[0] == Version(BEGINNING, 9, ((1, 2),))
+    assert timeline.without_before(9).plans == {}
+
+
+def test_rolling_back_leaves_the_plan_without_hard_ends():
+    timeline = Timeline().continued({KEY: ((1,),)}, 5)
+    hardened = timeline.ending({KEY, 8}, 50)
+    assert hardened.hard_ends == {KEY: 50, 8: 50}
+    assert hardened.without_hard_ends().versions(KEY) == timeline.versions(KEY)
+    assert hardened.without_hard_ends().versions(8) == timeline.versions(8)
+    assert [timeline.version, hardened.version, hardened.without_hard_ends().version] == [1, 2, 3]
+
+
+def test_a_steered_grid_lands_where_it_is_wanted():
+    wanted = ((0, 5, 2), (7, 0, 1))
+    grid = steered_grid(KEY, 8, wanted, range(50))
+    assert tuple(tuple(partitions_of(KEY, row, 8).tolist()) for row in grid) == wanted
+
+
+def versions(*stretches):
+    return Timeline(1, {KEY: tuple(Version(*stretch) for stretch in stretches)})
+
+
+@pytest.mark.parametrize(
+    ("stretches", "reason"),
+    [
+        ([], "beginning of time"),
+        ([(0, FOREVER, TAIL)], "beginning of time"),
+        ([(BEGINNING, 5, TAIL), (6, FOREVER, TAIL)], "without a gap"),
+        ([(BEGINNING, 5, TAIL), (5, 5, TAIL)], "ends before it starts"),
+        ([(BEGINNING, FOREVER, ())], "empty"),
+        ([(BEGINNING, FOREVER, ((),))], "empty"),
+        ([(BEGINNING, FOREVER, ((1, 2), (3,)))], "differ in length"),
+        ([(BEGINNING, FOREVER, ((1,), (1,)))], "a salt twice"),
+        ([(BEGINNING, FOREVER, ((1, 0),))], "only the tail"),
+        ([(BEGINNING, FOREVER, ((2**31,),))], "no 32-bit"),
+        ([(BEGINNING, 5, ((1, 2),)), (5, FOREVER, ((2,),))], "use salt 2"),
+    ],
+)
+def test_versions_that_would_not_be_exact_are_refused(stretches, reason):
+    with pytest.raises(JoinPlanError, match=reason):
+        versions(*stretches)
+
+
+@settings(deadline=None)
+@given(timelines())
+def test_a_timeline_comes_back_from_its_file_as_it_was(timeline):
+    assert from_json(to_json(timeline)) == timeline
+
+
+def test_every_truncation_of_a_file_is_refused():
+    text = to_json(Timeline().continued({KEY: ((1, 2),)}, 5))
+    for length in range(len(text)):
+        with pytest.raises(PlanFormatError, match="put the last good file back"):
+            from_json(text[:length])
+
+
+def entry(**changes):
+    return {"key": 7, "versions": [{"start": BEGINNING, "end": FOREVER, "rows": [[1]]} | changes]}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": FORMAT + 1},
+        {"version": 1.5},
+        {"version": None},
+        {"plan": None},
+        {"plan": {"7": []}},
+        {"plan": [{"key": "7", "versions": []}]},
+        {"plan": [{"key": 2**31, "versions": entry()["versions"]}]},
+        {"plan": [entry(), entry()]},
+        {"plan": [entry(start=True)]},
+        {"plan": [entry(end=FOREVER + 1)]},
+        {"plan": [entry(rows=[[1.0]])]},
+        {"plan": [entry(rows=[[None]])]},
+        {"plan": [entry(rows=[7])]},
+        {"plan": [entry(rows="ab")]},
+    ],
+)
+def test_a_damaged_file_is_refused(changes):
+    sound = {"format": FORMAT, "version": 3, "plan": [entry()]}
+    assert from_json(json.dumps(sound)).versions(7) == (Version(BEGINNING, FOREVER, ((1,),)),)
+    with pytest.raises(PlanFormatError):
+        from_json(json.dumps(sound | changes))

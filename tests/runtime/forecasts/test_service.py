@@ -1,0 +1,382 @@
+"""Forecasts beside a running pipeline: from real load at irregular times, over restarts, and whatever breaks."""
+
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from foretide.errors import ControlSettingError
+from foretide.forecasting.load.fourier import Fourier
+from foretide.forecasting.load.registry import make_mix
+from foretide.forecasting.load.ridge import Ridge
+from foretide.forecasting.load.simple import Ewma, MovingAverage
+from foretide.metrics.metric import Sample
+from foretide.runtime.forecasts.load import LoadSeer
+from foretide.runtime.forecasts.load_fit import fitted
+from foretide.runtime.forecasts.service import LOAD, Seer
+from foretide.runtime.forecasts.workers import MISSING
+from foretide.settings.forecasts import SeerSettings
+from foretide.workloads.traces import load_trace
+
+SETTINGS = SeerSettings(spouts=("requests",), workers=False, retrain_every=1e6)
+TAXI = load_trace("taxi").values[:1200].tolist()
+WALK = np.maximum(1000 + np.cumsum(np.random.default_rng(3).normal(0, 5, 600)), 1).tolist()
+KEY = (LOAD, "requests")
+
+
+def moments(count, seed=5):
+    """A time in each second, anywhere in it."""
+    return (np.arange(count) + np.random.default_rng(seed).uniform(0, 0.99, count)).tolist()
+
+
+def measured(values):
+    return {KEY: list(zip(moments(len(values)), values, strict=True))}
+
+
+class Clock:
+    def __init__(self, now=0.0):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
+def settled(seer, trainings=1):
+    """Turn until so many trainings have ended."""
+    for _ in range(12_000):
+        seer.turn()
+        if not seer.training and len(seer.log) >= trainings:
+            return seer
+        time.sleep(0.01)
+    raise AssertionError(f"no training has ended: {seer.log}, {seer.problems}")
+
+
+def trained(values, folder=None, **options):
+    """A seer that has learnt all the values and was fitted once."""
+    return settled(Seer(SETTINGS, measured(values), folder, clock=Clock(len(values) + 0.5), **options))
+
+
+@pytest.fixture(scope="module", name="saved")
+def fitted_and_saved(tmp_path_factory):
+    """A seer that was fitted to 900 seconds, and the folder that it has left; neither is changed."""
+    folder = tmp_path_factory.mktemp("models")
+    seer = trained(TAXI[:900], folder)
+    seer.close()
+    return seer, folder
+
+
+def outlook(seer, at):
+    return seer.foresight(at).outlooks.get(KEY)
+
+
+def test_real_load_at_irregular_times_is_foreseen_better_than_by_the_last_value():
+    clock = Clock()
+    seer = Seer(SETTINGS, measured(TAXI[:900]), clock=clock)
+    settled(seer)
+    horizons, told = SETTINGS.steps_ahead, {}
+    for second, at in enumerate(moments(1030)[900:], start=900):
+        clock.now = at
+        seer.see([Sample(LOAD, "requests", at, TAXI[second]), Sample(LOAD, "other", at, 1.0)])
+        seer.turn()
+        told[second] = outlook(seer, at)
+    assert seer.problems == []
+    assert all(look.may_vote and look.by != "last value" for look in told.values())
+    for place, far in enumerate(horizons):
+        errors = [
+            (look.points[place].mean - TAXI[second + far], TAXI[second] - TAXI[second + far])
+            for second, look in told.items()
+        ]
+        own, naive = np.sqrt(np.mean(np.square(errors), axis=0))
+        assert own < 0.9 * naive, far
+    inside = [
+        look.points[1].quantiles[0.1] <= TAXI[at + 3] <= look.points[1].quantiles[0.9] for at, look in told.items()
+    ]
+    assert 0.6 < np.mean(inside) < 0.95
+
+
+def test_where_nothing_beats_the_last_value_there_is_no_vote():
+    seer = trained(WALK)
+    look = outlook(seer, 600.2)
+    assert look.may_vote is False
+    assert look.by == "last value"
+    assert seer.foresight(600.2).vote(*KEY) is None
+    assert look.points[0].mean == pytest.approx(WALK[-1])
+
+
+def test_points_stand_at_the_horizons_counted_from_now_and_end_when_the_last_figure_is_too_old(saved):
+    seer, _ = saved
+    assert [point.seconds for point in outlook(seer, 900.1).points] == list(SETTINGS.horizons)
+    later = outlook(seer, 902.1)
+    sooner = outlook(seer, 900.1)
+    assert later.points[0].mean == sooner.points[1].mean  # 1 s from then is 3 s from here
+    assert outlook(seer, 1000.0) is None
+
+
+# ---- fitted anew
+
+
+def rival_of(load, *kinds):
+    mix = make_mix(SETTINGS.steps_ahead, None, 0, kinds)
+    values, held = load.lesson()
+    return mix, fitted(mix, values, held)
+
+
+def load_with(*kinds):
+    """A spout whose model in place was fitted to all but the last values, and then said what it said."""
+    load = LoadSeer("requests", SETTINGS)
+    load.learn(TAXI[:800])
+    mix, said = rival_of(load, *kinds)
+    load._replace(mix, said, 0)
+    return load
+
+
+def test_a_better_model_replaces_the_one_in_place():
+    load = load_with(MovingAverage)
+    rival, said = rival_of(load, Ridge, Fourier, Ewma)
+    learnt = load.learnt
+    load.learn(TAXI[800:820])  # came while it was fitted
+    found = load.settle(rival, said, learnt)
+    assert found.replaced
+    assert found.after < 0.7 * found.before
+    assert load.mix is rival
+    assert rival.count == 820
+    assert rival.experts[0].forecast(1).mean[0] == TAXI[819]
+
+
+def test_a_worse_model_does_not():
+    load = load_with(Ridge, Fourier, Ewma)
+    before = load.mix
+    rival, said = rival_of(load, MovingAverage)
+    found = load.settle(rival, said, load.learnt)
+    assert not found.replaced
+    assert found.after > found.before
+    assert load.mix is before
+
+
+def test_both_are_told_in_a_sentence(saved):
+    assert saved[0].log[-1].startswith("retrained load of 'requests': RMSE ")
+    assert saved[0].log[-1].endswith(", replaced")
+    assert trained(TAXI[:130]).log[-1].endswith(", kept")
+
+
+def test_drift_calls_for_a_new_model_before_its_time():
+    rng = np.random.default_rng(1)
+    clock = Clock(300.5)
+    seer = settled(Seer(SETTINGS, measured(rng.normal(1000, 5, 300).tolist()), clock=clock))
+    for second, value in enumerate(rng.normal(3000, 1500, 100).clip(0), start=300):
+        seer.see([Sample(LOAD, "requests", second + 0.5, value)])
+    clock.now = 400.0
+    settled(seer, 2)
+
+
+def test_no_fit_happens_in_the_process_of_the_pipeline(saved):
+    seer = Seer(SETTINGS, None, saved[1])
+    seer.turn()
+    mix = seer._loads["requests"].mix
+    fits = [expert.fits for expert in mix.experts]
+    seer._loads["requests"].learn(TAXI[900:1200])  # models by themselves are fitted at 1000
+    assert mix.count == 1200
+    assert [expert.fits for expert in mix.experts] == fits
+
+
+# ---- restarts
+
+
+def test_a_restart_goes_on_where_it_was(saved):
+    first, folder = saved
+    second = Seer(SETTINGS, None, folder, clock=Clock(900.5))
+    second.turn()
+    assert second.problems == []
+    assert outlook(second, 900.7) == outlook(first, 900.7)
+    assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".json", ".npz"}
+
+
+def test_after_a_restart_only_what_is_new_in_the_history_is_learnt(saved):
+    again = Seer(SETTINGS, measured(TAXI[:950]), saved[1], clock=Clock(951.5))
+    again.turn()
+    assert list(again._loads["requests"].values) == TAXI[:950]
+    assert again._loads["requests"].mix.count == 950
+
+
+@pytest.mark.parametrize("damage", ["arrays", "json", "other settings"])
+def test_a_damaged_folder_is_said_and_one_starts_afresh(saved, tmp_path, damage):
+    shutil.copytree(saved[1], tmp_path, dirs_exist_ok=True)
+    settings = SETTINGS
+    if damage == "other settings":
+        settings = replace(SETTINGS, horizons=(1.0, 5.0))
+    else:
+        pattern = "*.npz" if damage == "arrays" else "model.json"
+        next(tmp_path.rglob(pattern)).write_bytes(b"rubbish")
+    seer = Seer(settings, measured(TAXI[:100]), tmp_path, clock=Clock(100.5))
+    seer.turn()
+    assert len(seer.problems) == 1
+    assert "starts afresh" in seer.problems[0]
+    assert outlook(seer, 101.0) is not None
+    seer.close()  # it is kept now, in place of the damaged one
+    again = Seer(settings, None, tmp_path, clock=Clock(101.0))
+    again.turn()
+    assert again.problems == []
+
+
+# ---- what breaks
+
+
+def test_figures_that_are_no_load_are_left_out():
+    seer = Seer(SETTINGS, clock=Clock(5.5))
+    for at, value in (
+        (0.5, 4.0),
+        (1.5, float("nan")),
+        (2.5, -3.0),
+        (3.5, float("inf")),
+        (float("nan"), 1.0),
+        (4.5, 6.0),
+    ):
+        seer.see([Sample(LOAD, "requests", at, value)])
+    seer.turn()
+    assert list(seer._loads["requests"].values) == [4.0, None, None, None, 6.0]
+    assert seer.problems == []
+
+
+def test_rubbish_is_said_and_raises_nothing():
+    seer = Seer(SETTINGS, {("arrival_rate", "requests"): 5}, clock=Clock())
+    seer.see([object()])
+    seer.see(None)
+    seer.turn()
+    assert len(seer.problems) == 2
+    seer.see([Sample(LOAD, "requests", 0.5, 4.0), Sample(LOAD, "requests", 1.5, 4.0)])
+    seer.turn()
+    assert outlook(seer, 1.6) is not None
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+    seer = trained(TAXI[:300], tmp_path / "file")
+    assert "cannot be written" in seer.problems[0]
+
+
+def test_a_fit_that_fails_leaves_the_model_in_place_and_says_why():
+    failing = [sys.executable, "-c", "import sys; sys.exit('no luck')"]
+    seer = trained(TAXI[:300], command=lambda folder, nice: failing)
+    assert "no luck" in seer.problems[0]
+    assert "no luck" in seer.log[0]
+    assert outlook(seer, 300.5) is not None
+
+
+def test_a_command_that_does_not_exist_is_said():
+    seer = Seer(SETTINGS, measured(TAXI[:300]), clock=Clock(300.5), command=lambda folder, nice: ["/no/such/thing"])
+    seer.turn()
+    assert "/no/such/thing" in seer.problems[0]
+    assert outlook(seer, 300.5) is not None
+
+
+def test_a_fit_that_hangs_stops_nothing_and_is_ended():
+    hanging = [sys.executable, "-c", "import time; time.sleep(600)"]
+    clock = Clock(300.5)
+    seer = Seer(SETTINGS, measured(TAXI[:300]), clock=clock, command=lambda folder, nice: hanging)
+    seer.turn()
+    process = seer._training[2]._process
+    for second in range(300, 310):
+        clock.now = second + 0.5
+        seer.see([Sample(LOAD, "requests", clock.now, TAXI[second])])
+        seer.turn()
+        assert seer.training
+        assert seer._views["requests"].last == second
+        assert outlook(seer, clock.now) is not None
+    clock.now += SETTINGS.training_limit
+    seer.turn()
+    assert not seer.training
+    assert process.poll() is not None
+    assert "took too long" in seer.log[0]
+
+
+def test_closing_ends_a_fit_that_is_under_way():
+    hanging = [sys.executable, "-c", "import time; time.sleep(600)"]
+    seer = Seer(SETTINGS, measured(TAXI[:300]), clock=Clock(300.5), command=lambda folder, nice: hanging).start()
+    while not seer.training:
+        time.sleep(0.01)
+    training = seer._training[2]
+    seer.close()
+    seer.close()
+    assert training._process.poll() is not None
+    assert not training.folder.exists()
+
+
+def test_many_threads_may_see_and_ask_at_once():
+    seer = Seer(replace(SETTINGS, spouts=None, least_history=1e5, remember=1e6), clock=Clock()).start()
+    asked, wrong, stop = [], [], threading.Event()
+
+    def ask():
+        while not stop.is_set():
+            asked.append(len(seer.foresight(60.0).outlooks))
+            wrong.extend(seer.problems)
+            time.sleep(0.001)
+
+    def tell(spout):
+        for second in range(200):
+            seer.see([Sample(LOAD, spout, second + 0.5, float(second))])
+
+    askers = [threading.Thread(target=ask) for _ in range(2)]
+    tellers = [threading.Thread(target=tell, args=(f"s{i}",)) for i in range(4)]
+    for thread in [*askers, *tellers]:
+        thread.start()
+    for thread in tellers:
+        thread.join()
+    while any(f"s{i}" not in seer._loads or seer._loads[f"s{i}"].learnt < 200 for i in range(4)):
+        time.sleep(0.01)
+    stop.set()
+    for thread in askers:
+        thread.join()
+    seer.close()
+    assert asked
+    assert wrong == []
+    assert all(list(load.values) == [float(second) for second in range(200)] for load in seer._loads.values())
+
+
+def test_memory_is_bounded_even_when_nobody_turns():
+    seer = Seer(SETTINGS)
+    for start in range(0, 60_000, 1000):
+        seer.see([Sample(LOAD, "requests", float(start + i), 1.0) for i in range(1000)])
+    assert len(seer._pending) == 50_000
+
+
+# ---- without nets
+
+
+def test_without_jax_the_load_is_foreseen_and_the_lack_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    seer = Seer(replace(SETTINGS, workers=True), measured(TAXI[:300]), clock=Clock(300.5))
+    seer.see([Sample("worker_slowness", "1", 300.0, 1.0)])
+    seer.turn()
+    assert seer.problems == [MISSING]
+    assert outlook(seer, 300.5) is not None
+    seer.close()
+
+
+def test_the_pipelines_own_process_never_loads_jax():
+    code = (
+        "import sys; from foretide.runtime.forecasts.service import Seer; from foretide.metrics.metric import Sample;"
+        "s = Seer(); s.see([Sample('arrival_rate', 'a', float(i), 1.0) for i in range(90)]); s.turn();"
+        "assert s.foresight(90.0).outlooks; s.close(); print('jax' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+# ---- settings
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"step": 0.0}, {"step": float("nan")}, {"horizons": ()}, {"horizons": (0.5,)}, {"horizons": (3.0, 1.0)},
+        {"models": ("random forest",)}, {"models": ()}, {"seasons": (0.3,)}, {"remember": 10.0}, {"held_out": 0.9},
+        {"niceness": 20}, {"retrain_every": -1.0}, {"training_limit": float("inf")},
+    ],
+)  # fmt: skip
+def test_settings_of_the_seer_out_of_bounds_are_refused_by_name(bad):
+    with pytest.raises(ControlSettingError, match=f"seer: {next(iter(bad))}"):
+        SeerSettings(**bad)

@@ -1,0 +1,124 @@
+"""Every action on real executors, one after the other, each until Spark shows that it is in force. Prints JSON."""
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import foretide as ft
+from foretide.control.actions.registry import (
+    Quarantine,
+    Release,
+    Restart,
+    SetAdmission,
+    SetExecutors,
+    SetReplicas,
+    SetSplit,
+)
+from foretide.control.decisions.decision import Wish
+from foretide.control.decisions.effects import TrialSettings
+from foretide.control.forecast_scores import VoteSettings
+from foretide.control.settings import GuardSettings
+from foretide.workloads.keyed import Keyed
+
+ACTIONS = (
+    SetReplicas("work", 1),
+    SetSplit("work", (1.0, 3.0)),
+    SetAdmission("numbers", 400),
+    Quarantine("1"),
+    Release("1"),
+    SetExecutors(1),
+    SetExecutors(2),
+    Restart("to try it", state_partitions=3, pools={"work": 3}),
+)
+ROWS = 300_000
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """Wishes one action after the other, the next once the last one is in force."""
+
+    actions: tuple
+    name: str = "scripted"
+
+    def start(self):
+        return 0
+
+    def wish(self, state, world):
+        if state < len(self.actions) and self.actions[state].in_force(world.observed):
+            state += 1
+        return state, [Wish(self.name, each, "the script says so") for each in self.actions[state : state + 1]]
+
+
+def main(folder):
+    options = {"spark.sql.shuffle.partitions": "2", "spark.executor.memory": "512m"}
+    state = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    options["spark.sql.streaming.stateStore.providerClass"] = state
+    spark = ft.session("local-cluster[2,1,1024]", "story", options)
+    source = ft.Replay(Keyed(seed=3, keys=50), ft.Curve.constant(1500, ROWS / 1500), flush=60.0, max_rows=2000)
+
+    def count(frame):
+        by_time = frame.withWatermark("event_time", "1 second").groupBy("key", "event_time").count()
+        return by_time.select("key", "count")
+
+    topology = ft.Topology("story", [ft.Spout("numbers", source)], [
+        ft.Bolt("work", lambda df: df.where("value >= 0"), [ft.From("numbers", ft.Dynamic(by=("row",)))], pool=2),
+        ft.Bolt("count", count, [ft.From("work")]),
+    ])  # fmt: skip
+    pipeline = ft.submit(spark, topology, ft.Parquet(f"{folder}/out"), f"{folder}/checkpoint")
+    calm = GuardSettings(cooldown=0, cooldown_down=0, down_window=0, settle_batches=0)
+    patient = VoteSettings(trials=10**6)  # how well a busy machine's load is foreseen is no part of the story
+    settings = ft.Settings(guards=calm, trials=TrialSettings(roll_back=False), votes=patient)
+    controller = ft.control(pipeline, [Scripted(ACTIONS)], ft.Latency(p99="60s"), settings=settings)
+    end = time.monotonic() + 240
+    while pipeline.running and time.monotonic() < end and controller._state.policies["scripted"] < len(ACTIONS):
+        time.sleep(0.2)
+    done = controller._state.policies["scripted"]
+    workers = workers_by_phase(pipeline, controller)
+    pipeline.limit_admission("numbers", None)
+    batch = pipeline.last_batch
+    while pipeline.running and pipeline.last_batch < batch + 2 and time.monotonic() < end + 30:
+        time.sleep(0.2)
+    pipeline.stop()
+    pipeline.raise_failure()
+    taken = sum(report.input_rows for report in pipeline.reports)
+    state_partitions = [report.state.partitions for report in pipeline.reports if report.state]
+    print(json.dumps({
+        "done": done,
+        "workers": workers,
+        "alarms": [alarm.message for alarm in pipeline.alarms],
+        "restarts": pipeline.restarts,
+        "state_partitions": sorted({each for each in state_partitions if each}),
+        "taken": taken,
+        "batches": len(pipeline.reports),
+        "decisions": [each.chosen[0].action.kind for each in controller.decisions if each.chosen],
+        "problems": [problem for each in controller.decisions for problem in each.problems],
+        "readable": pipeline.output("count").count() >= 0,
+        "doubled": doubled(pipeline),
+    }))  # fmt: skip
+    spark.stop()
+
+
+def workers_by_phase(pipeline, controller):
+    """The executors that ran tasks in the last batch between the quarantine and the release."""
+    at = {each.chosen[0].action.kind: each.at for each in controller.decisions if each.chosen}
+    between = [
+        report
+        for report in list(pipeline.reports)
+        if at["quarantine"] < report.finished <= at["release"] and report.tasks
+    ]
+    return {
+        "batches": len(between),
+        "last": sorted({run.worker for run in between[-1].tasks}) if between else None,
+    }
+
+
+def doubled(pipeline):
+    """Groups that were written twice: with a time of its own for every row, each group must come once."""
+    rows = pipeline.output("count").collect()
+    return sum(row["count"] for row in rows) - len(rows)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,239 @@
+"""The loop around the pure step: it goes on whatever fails or hangs, obeys people, and says how it is."""
+
+import threading
+import time
+from dataclasses import dataclass, replace
+
+import pytest
+
+import foretide as ft
+from foretide.control.actions.registry import Quarantine, SetReplicas
+from foretide.control.decisions.decision import Wish
+from foretide.control.step import Control
+from foretide.control.world.observed import Observed
+from foretide.control.world.setup import OperatorSetup, Setup, Target
+from foretide.control_folder.folder import ControlFolder
+from foretide.metrics.batch import BatchReport
+from foretide.metrics.snapshot import Snapshot, freeze
+from foretide.runtime.loop.controller import Controller, Senses
+from foretide.runtime.loop.journal import Journal
+from foretide.runtime.loop.orders import Orders
+
+SETUP = Setup("q", (OperatorSetup("read", spout=True), OperatorSetup("work", 4, "work")), (("read", "work"),))
+REPORT = BatchReport(1, 10.0, 1.0, 5, 1, {})
+
+
+@dataclass(frozen=True)
+class Always:
+    """Wishes one thing for ever."""
+
+    action: object
+    name: str = "always"
+
+    def start(self):
+        return None
+
+    def wish(self, state, world):
+        return state, [Wish(self.name, self.action, "it does")]
+
+
+class Eyes:
+    """What is in force, for a query that does whatever it is told."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.observed_now = Observed({"work": (1.0, 0.0, 0.0, 0.0)}, 1, {"0": "here", "1": "here"})
+        self.done = []
+
+    def see(self, report, routes):
+        pass
+
+    def note_limits(self, at):
+        pass
+
+    def observed(self):
+        return replace(self.observed_now, drained=self.folder.drained())
+
+    def perform(self, actions):
+        self.done += actions
+        return []
+
+
+def loop(tmp_path, policies, mode="act", **options):
+    folder = ControlFolder(str(tmp_path))
+    eyes = Eyes(folder)
+    snapshot = options.pop("snapshot", lambda: Snapshot(time.time(), "q", freeze({}), freeze({})))
+    senses = Senses(lambda: SETUP, folder.routes, snapshot, eyes, eyes, folder, Journal(None))
+    controller = Controller(Control(tuple(policies), mode=mode), Target(2.0), senses, **options)
+    return controller, eyes, folder
+
+
+def until(true, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def started():
+    running = []
+
+    def start(controller):
+        running.append(controller.start())
+        return controller
+
+    yield start
+    for controller in running:
+        controller.stop()
+
+
+def test_a_cycle_follows_every_batch_and_what_it_decides_is_done_and_told(tmp_path, started):
+    controller, eyes, folder = loop(tmp_path, [Always(SetReplicas("work", 2))])
+    heard = []
+    controller.on_decision(heard.append)
+    started(controller).see(REPORT, [])
+    until(lambda: heard)
+    assert eyes.done == [SetReplicas("work", 2)]
+    assert [each.actions for each in controller.decisions] == [(SetReplicas("work", 2),)]
+    until(lambda: folder.control().get("decisions"))
+    told = folder.control()
+    assert told["policies"] == ["always"]
+    assert "use 2 replicas" in told["decisions"][0]["says"]
+
+
+def test_in_mode_advise_nothing_is_touched(tmp_path, started):
+    controller, eyes, _ = loop(tmp_path, [Always(SetReplicas("work", 2))], mode="advise")
+    started(controller).see(REPORT, [])
+    until(lambda: controller.decisions)
+    assert controller.decisions[0].mode == "advise"
+    assert eyes.done == []
+
+
+def test_what_fails_is_shown_and_the_loop_begins_anew_after_several_failures(tmp_path, started, caplog):
+    broken = threading.Event()
+    broken.set()
+
+    def snapshot():
+        if broken.is_set():
+            raise OSError("no snapshot")
+        return Snapshot(time.time(), "q", freeze({}), freeze({}))
+
+    controller, eyes, folder = loop(tmp_path, [Always(SetReplicas("work", 2))], snapshot=snapshot)
+    started(controller)
+    for _ in range(4):
+        controller.see(REPORT, [])
+        time.sleep(0.1)
+    until(lambda: any("no snapshot" in problem for problem in controller.problems))
+    until(lambda: folder.control().get("problems"))
+    broken.clear()
+    controller.see(REPORT, [])
+    until(lambda: eyes.done)
+    assert controller.problems == []
+    assert "runs on its last routes" in caplog.text
+
+
+def test_a_policy_that_raises_is_named_and_the_others_go_on(tmp_path, started):
+    class Broken(Always):
+        def wish(self, state, world):
+            raise ValueError("oh dear")
+
+    controller, eyes, _ = loop(tmp_path, [Broken(None, "broken"), Always(SetReplicas("work", 2))])
+    started(controller).see(REPORT, [])
+    until(lambda: eyes.done)
+    assert any("policy 'broken' failed: ValueError: oh dear" in each for each in controller.decisions[0].problems)
+
+
+def test_a_loop_that_hangs_is_taken_over_by_a_new_one_and_the_old_one_acts_no_more(tmp_path, started):
+    hang, hung = threading.Event(), threading.Event()
+
+    class Hanging(Always):
+        def wish(self, state, world):
+            if not hung.is_set():
+                hung.set()
+                hang.wait(30)
+            return super().wish(state, world)
+
+    controller, eyes, _ = loop(tmp_path, [Hanging(SetReplicas("work", 2))], hung_after=0.2)
+    started(controller).see(REPORT, [])
+    assert hung.wait(10)
+    time.sleep(0.3)
+    controller.see(REPORT, [])  # the follower comes by, and finds that it hangs
+    until(lambda: eyes.done)
+    assert any("hung" in problem for problem in controller.problems) or controller.status()["begun_anew"] == 1
+    hang.set()
+    time.sleep(0.2)
+    assert eyes.done == [SetReplicas("work", 2)]
+
+
+def test_a_listener_that_fails_does_not_stop_the_loop(tmp_path, started, caplog):
+    controller, eyes, _ = loop(tmp_path, [Always(SetReplicas("work", 2))])
+    controller.on_decision(lambda decision: 1 / 0)
+    started(controller).see(REPORT, [])
+    until(lambda: eyes.done)
+    until(lambda: controller.cycles >= 1)
+    assert controller.problems == []
+
+
+def test_people_change_the_target_and_nonsense_leaves_the_earlier_one(tmp_path):
+    controller, _, folder = loop(tmp_path, [])
+    assert controller.target == Target(2.0)
+    folder.set_target({"latency": 5.0, "budget": 3})
+    assert controller.target == Target(5.0, budget=3)
+    folder.set_target({"latency": -1.0})
+    assert controller.target == Target(2.0)
+    assert "makes no sense" in controller.problems[0]
+
+
+def test_a_drained_worker_or_host_is_taken_out_and_let_back_in(tmp_path):
+    folder = ControlFolder(str(tmp_path))
+    orders = Orders(folder, since=0.0)
+    seen = Observed(executors={"0": "here", "1": "there"})
+    folder.drain("1")
+    drained = folder.drain("there")
+    assert [action.describe() for action in orders.actions(replace(seen, drained=drained))] == [
+        "give worker 1 no more tasks",
+        "give the workers of host there no more tasks",
+    ]
+    out = replace(seen, quarantined=frozenset({"1"}))
+    assert orders.actions(replace(out, drained=drained)) == ()
+    folder.drain("1", back=True)
+    drained = folder.drain("there", back=True)
+    assert {action.kind for action in orders.actions(replace(out, drained=drained))} == {"release", "release-host"}
+    assert orders.actions(replace(seen, drained=drained)) == ()
+
+
+def test_an_order_goes_before_every_policy(tmp_path, started):
+    controller, eyes, folder = loop(tmp_path, [Always(SetReplicas("work", 2))])
+    folder.drain("1")
+    started(controller).see(REPORT, [])
+    until(lambda: eyes.done)
+    assert eyes.done[0] == Quarantine("1")
+
+
+def test_a_restart_is_asked_for_once_and_an_old_one_is_the_past(tmp_path):
+    folder = ControlFolder(str(tmp_path))
+    folder.want_restart({"at": 50.0, "state_partitions": 4})
+    assert Orders(folder, since=100.0).actions(Observed()) == ()
+    orders = Orders(folder, since=10.0)
+    assert [action.state_partitions for action in orders.actions(Observed(started=20.0))] == [4]
+    assert orders.actions(Observed(started=60.0)) == ()
+    folder.want_restart({"at": 70.0, "pools": {"work": 0}})
+    assert orders.actions(Observed(started=60.0)) == ()
+    assert "makes no sense" in orders.problem
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"places": 3}', '{"stop": '])
+def test_damaged_order_files_count_as_nothing(tmp_path, damaged):
+    folder = ControlFolder(str(tmp_path))
+    for name in ("target", "drained", "restart", "stop", "control"):
+        (tmp_path / f"{name}.json").write_text(damaged)
+    assert (folder.target(), folder.drained(), folder.wanted_restart(), folder.stop_wanted(), folder.control()) in [
+        ({}, frozenset(), {}, False, {}),
+        ({"places": 3}, frozenset(), {"places": 3}, False, {"places": 3}),
+    ]
+
+
+def test_control_of_something_else_is_refused():
+    with pytest.raises(ft.ControlError, match="cannot be controlled"):
+        ft.control("no query")

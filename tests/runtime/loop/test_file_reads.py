@@ -1,0 +1,193 @@
+"""How often a running query's files are read, and that what people write into them is seen all the same.
+
+Follower, observer, orders, actor and loop are the real ones; only Spark is played.
+"""
+
+import time
+from collections import Counter
+from contextlib import contextmanager
+
+import pytest
+
+from foretide.control.actions.registry import Quarantine, SetReplicas
+from foretide.control.decisions.decision import Wish
+from foretide.control.step import Control
+from foretide.control.world.setup import Target
+from foretide.control_folder.filesystem import LocalPublication
+from foretide.control_folder.folder import DRAINED, ROUTES, ControlFolder
+from foretide.metrics.batch import BatchReport, TaskRun
+from foretide.metrics.snapshot import Snapshot, freeze
+from foretide.runtime.loop.actuator import Actor
+from foretide.runtime.loop.attach import _setup
+from foretide.runtime.loop.controller import Controller, Senses
+from foretide.runtime.loop.journal import Journal
+from foretide.runtime.loop.observer import Observer
+from foretide.runtime.pipeline.follower import Follower
+from foretide.topology.graph import Spout, Topology
+from foretide.topology.sources import Rate
+
+
+class Counting(LocalPublication):
+    """A folder on the disk that counts what is read, and what for: looking, or changing under a lock."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.looks, self.changes = Counter(), Counter()
+        self._changing = False
+
+    def read(self, name):
+        (self.changes if self._changing else self.looks)[name] += 1
+        return super().read(name)
+
+    @contextmanager
+    def lock(self):
+        with super().lock():
+            self._changing = True
+            yield
+            self._changing = False
+
+
+class Cluster:
+    """Two executors that do as they are told."""
+
+    cores, most, can_resize, can_quarantine = 2, 2, False, True
+
+    def __init__(self):
+        self.out = set()
+
+    def executors(self):
+        return {"0": "here", "1": "there"}
+
+    def quarantined(self):
+        return frozenset(self.out)
+
+    def take_out(self, executor):
+        self.out.add(executor)
+
+    def let_in(self, executor):
+        self.out.discard(executor)
+
+
+class Played(Follower):
+    """Follows a query whose batches the test hands in."""
+
+    query, started = None, 1.0
+
+
+def task(operator, edge, feeds):
+    return TaskRun(operator, 0, edge, feeds, False, "0", "here", *[1.0] * 8, 10, 10, 0, 0, 0)
+
+
+class Wanting:
+    """Wishes what the test says."""
+
+    name = "wanting"
+
+    def __init__(self):
+        self.action = None
+
+    def start(self):
+        return None
+
+    def wish(self, state, world):
+        return state, [] if self.action is None else [Wish(self.name, self.action, "the test says so")]
+
+
+class Scene:
+    """A followed query with its control loop, and the folder as other terminals see it."""
+
+    def __init__(self, path):
+        self.people = ControlFolder(str(path))
+        self.people.change_routes(lambda table: table.declare("work", pool=4))
+        self.files = Counting(path)
+        folder = ControlFolder(str(path), self.files)
+        topology = Topology("q", [Spout("read", Rate(1))], [])
+        self.cluster, self.policy, self.restarts = Cluster(), Wanting(), []
+        self.follower = Played(topology, folder, None)
+        self.observer = Observer(folder, self.cluster, lambda: self.follower.started)
+        senses = Senses(
+            _setup(self.follower, self.cluster),
+            lambda: self.follower.routes,
+            lambda: Snapshot(time.time(), "q", freeze({}), freeze({})),
+            self.observer,
+            Actor(folder, self.cluster, self.restarts.append, published=self.observer.note_routes),
+            folder,
+            Journal(None),
+        )
+        self.controller = Controller(Control((self.policy,)), Target(2.0), senses)
+        self.follower.on_report(self.controller.see)
+        self.files.looks.clear()
+
+    def end_batch(self, version):
+        """A batch ends that read routes of this version, and the loop has had its turn."""
+        number = self.follower.last_batch + 1
+        tasks = (task("read", None, "work"), task("work", "work", None))
+        self.follower._see(BatchReport(number, time.time(), 0.1, 10, version, {}, tasks=tasks))
+        end = time.monotonic() + 20
+        while self.people.control().get("cycles") != number + 1:
+            assert time.monotonic() < end, self.controller.problems
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def scene(tmp_path, monkeypatch):
+    monkeypatch.setattr("foretide.runtime.loop.controller._TURN", 600.0)  # no cycle but those that follow a batch
+    made = Scene(tmp_path)
+    made.controller.start()
+    yield made
+    made.controller.stop()
+    assert made.controller.problems == []
+
+
+def test_routes_and_drained_places_are_read_once_a_batch(scene):
+    for _ in range(5):
+        scene.end_batch(1)
+    assert (scene.files.looks[ROUTES], scene.files.looks[DRAINED]) == (5, 5)
+    assert scene.files.changes == {}
+
+
+def test_a_loop_that_publishes_routes_reads_them_only_to_change_them_and_knows_what_it_published(scene):
+    before = scene.people.change_routes(lambda table: table.activate("work", 1)).version
+    scene.policy.action = SetReplicas("work", 2)
+    scene.end_batch(before)
+    assert scene.people.routes().edges["work"].active == 2
+    scene.people.change_routes(lambda table: table.activate("work", 4))
+    scene.end_batch(before + 1)  # it began between the two
+    assert scene.observer.observed().routes["work"] == (512.0, 512.0, 0.0, 0.0)
+    assert (scene.files.looks[ROUTES], scene.files.changes[ROUTES]) == (2, 1)
+
+
+def test_what_a_person_writes_into_the_route_file_is_seen_in_the_next_batch(scene, tmp_path):
+    scene.end_batch(1)
+    edited = scene.people.routes().split("work", (0, 0, 0, 1))
+    (tmp_path / ROUTES).write_text(edited.to_json())
+    scene.end_batch(edited.version)
+    assert scene.follower.routes == edited
+    assert scene.observer.observed().routes["work"] == (0.0, 0.0, 0.0, 1024.0)
+
+
+def test_a_damaged_route_file_is_mended_after_the_batch_and_the_loop_goes_on(scene, tmp_path):
+    scene.end_batch(1)
+    good = scene.people.routes()
+    (tmp_path / ROUTES).write_text("{")
+    scene.end_batch(None)
+    assert "routes-unreadable" in {alarm.kind for alarm in scene.follower.alarms}
+    mended = scene.people.routes()
+    assert (mended.version, mended.edges) == (good.version + 1, good.edges)
+    scene.end_batch(mended.version)
+    assert scene.observer.observed().route_version == mended.version
+
+
+def test_orders_from_another_terminal_are_obeyed_after_the_next_batch(scene):
+    scene.people.drain("1")
+    scene.people.set_target({"latency": 5.0})
+    scene.end_batch(1)
+    assert scene.controller.target == Target(5.0)
+    assert scene.controller.decisions[-1].actions == (Quarantine("1"),)
+    assert scene.cluster.out == {"1"}
+    scene.people.want_restart({"at": time.time(), "reason": "more tasks", "pools": {"work": 6}})
+    scene.end_batch(1)
+    assert [(wanted.reason, wanted.pools) for wanted in scene.restarts] == [("more tasks", {"work": 6})]
+    scene.people.drain("1", back=True)
+    scene.end_batch(1)
+    assert scene.cluster.out == set()

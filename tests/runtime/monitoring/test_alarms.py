@@ -1,0 +1,197 @@
+"""Alarms go to the log, the store and a webhook, and nothing of that holds up the pipeline."""
+
+import json
+import logging
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from foretide.metrics.alarm_rules import Rule
+from foretide.metrics.snapshot import Snapshot
+from foretide.runtime.monitoring import alarms as alarm_desk
+from foretide.runtime.monitoring.alarms import AlarmDesk, Webhook
+from foretide.store.records import AlarmRecord, flaw
+from helpers import wait_for
+
+FULL = Rule("full", "capacity", above=0.9, severity="critical", meaning="A replica is full.")
+MESSAGE = (
+    "A replica is full. capacity of 'count' is 0.95 ratio. "
+    "Likely source: operator 'count', whose busiest replica is busy 95% of the time."
+)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    monkeypatch.setenv("no_proxy", "*")
+
+
+class Listener:
+    """A web server that keeps what is posted to it. While `open` is not set, it does not answer."""
+
+    def __init__(self, status=200):
+        self.got, self.open = [], threading.Event()
+        self.open.set()
+        listener = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                listener.got.append((self.headers["Content-Type"], json.loads(body)))
+                listener.open.wait(30)
+                self.send_response(status)
+                self.end_headers()
+
+            def log_message(self, *args):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}/alarms"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
+        self.thread.start()
+
+    def close(self):
+        self.open.set()
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def listen():
+    listeners = []
+
+    def make(**options):
+        listeners.append(Listener(**options))
+        return listeners[-1]
+
+    yield make
+    for listener in listeners:
+        listener.close()
+
+
+def capacity(value, at):
+    return Snapshot(at, "app", {("capacity", "count"): (value, at)})
+
+
+def desk(webhook=None, keep=lambda records: None):
+    return AlarmDesk("app", (FULL,), keep, webhook)
+
+
+def test_a_webhook_is_told_when_an_alarm_is_raised_and_when_it_is_over(listen):
+    listener = listen()
+    alarms = desk(listener.address)
+    for at, value in enumerate([0.5, 0.95, 0.99, 0.5]):
+        alarms.judge(capacity(value, at))
+    alarms.close()
+    told = {
+        "pipeline": "app",
+        "rule": "full",
+        "severity": "critical",
+        "metric": "capacity",
+        "subject": "count",
+        "value": 0.95,
+        "since": 1,
+        "at": 1,
+        "message": MESSAGE,
+        "likely_source": "operator 'count', whose busiest replica is busy 95% of the time",
+    }
+    json_type = "application/json"
+    assert listener.got == [(json_type, {**told, "state": "raised"}), (json_type, {**told, "state": "over"})]
+    assert alarms.problem is None
+
+
+def test_alarms_are_active_until_they_are_over():
+    alarms = desk()
+    assert alarms.active == []
+    alarms.judge(capacity(0.95, 0))
+    assert [(alarm.rule, alarm.subject) for alarm in alarms.active] == [(FULL, "count")]
+    alarms.judge(capacity(0.5, 1))
+    assert alarms.active == []
+    alarms.close()
+
+
+def test_an_alarm_is_kept_once_in_a_form_that_a_store_takes():
+    kept = []
+    alarms = desk(keep=kept.extend)
+    for at in range(3):
+        alarms.judge(capacity(0.95, at))
+    source = "operator 'count', whose busiest replica is busy 95% of the time"
+    assert kept == [AlarmRecord(0, "full", "critical", "count", MESSAGE, source)]
+    assert flaw(kept[0]) is None
+
+
+def test_the_log_says_what_is_raised_and_what_is_over(caplog):
+    alarms = desk()
+    with caplog.at_level(logging.INFO, "foretide"):
+        alarms.judge(capacity(0.95, 0))
+        alarms.judge(capacity(0.5, 1))
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("WARNING", f"app: {MESSAGE} [full]"),
+        ("INFO", "app: over: full of 'count'"),
+    ]
+
+
+def test_a_webhook_that_is_gone_is_a_problem_that_is_said_until_it_is_back(listen):
+    listener = listen()
+    hook = Webhook(listener.address)
+    listener.server.shutdown()
+    listener.server.server_close()
+    hook.send({"n": 1})
+    wait_for(lambda: hook.problem is not None, seconds=20)
+    assert hook.problem.startswith(f"the webhook {listener.address} does not answer: ")
+    assert hook.lost == 1
+    back = listen()
+    hook._address = back.address
+    hook.send({"n": 2})
+    wait_for(lambda: back.got and hook.problem is None, seconds=20)
+    hook.close()
+    assert not hook._thread.is_alive()
+
+
+def test_a_webhook_that_answers_with_an_error_is_a_problem(listen):
+    hook = Webhook(listen(status=500).address)
+    hook.send({"n": 1})
+    wait_for(lambda: hook.problem is not None, seconds=20)
+    assert "500" in hook.problem
+    hook.close()
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:port/", "http://[::1/", "http://127.0.0.1/a b"])
+def test_an_address_that_leads_nowhere_is_a_problem_and_does_not_end_the_thread(address):
+    hook = Webhook(address)
+    hook.send({"n": 1})
+    wait_for(lambda: hook.lost == 1, seconds=20)
+    wait_for(lambda: hook.problem is not None, seconds=20)
+    assert hook._thread.is_alive()
+    hook.close()
+
+
+def test_a_webhook_that_is_slow_holds_up_nobody_and_loses_what_is_too_much(listen, monkeypatch):
+    monkeypatch.setattr(alarm_desk, "_WAITING", 3)
+    listener = listen()
+    listener.open.clear()
+    hook = Webhook(listener.address)
+    hook.send({"n": 0})
+    wait_for(lambda: listener.got, seconds=20)  # it is at work on the first, and will not answer
+    for n in range(1, 6):
+        hook.send({"n": n})
+    assert hook.lost == 2
+    listener.open.set()
+    hook.close()
+    assert [body["n"] for _, body in listener.got] == [0, 1, 2, 3]
+
+
+def test_closing_does_not_wait_for_a_webhook_that_never_answers_however_much_is_in_line(listen, monkeypatch):
+    monkeypatch.setattr(alarm_desk, "_CLOSING", 0.01)
+    monkeypatch.setattr(alarm_desk, "_WAITING", 2)
+    listener = listen()
+    listener.open.clear()
+    hook = Webhook(listener.address)
+    for n in range(9):
+        hook.send({"n": n})
+    hook.close()
+    assert hook._thread.is_alive()  # nobody waited for it
+    listener.open.set()
+    hook._thread.join(20)
+    assert not hook._thread.is_alive()

@@ -1,0 +1,134 @@
+import pytest
+
+from foretide.control_folder.folder import ROUTES, ControlFolder
+from foretide.metrics.batch import BatchReport, EdgeFlow
+from foretide.runtime.pipeline.load_aware import LoadAwareBalance
+from foretide.topology.graph import Bolt, From, Spout, Topology
+from foretide.topology.groupings import LoadAware, Shuffle
+from foretide.topology.sources import Rate
+
+
+def work(frame):
+    return frame
+
+
+def topology(*groupings):
+    bolts = [Bolt(f"b{number}", work, [From("lines", grouping)]) for number, grouping in enumerate(groupings)]
+    return Topology("app", [Spout("lines", Rate(1))], bolts)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = ControlFolder(str(tmp_path))
+    made.change_routes(lambda table: table.declare("parse", pool=3))
+    return made
+
+
+@pytest.fixture
+def balance():
+    return LoadAwareBalance({"parse": 30.0})
+
+
+def report(finished, rows, busy, edge="parse"):
+    total = sum(rows)
+    return BatchReport(0, finished, 1.0, total, 1, {edge: EdgeFlow(total, total, 1, rows, busy)})
+
+
+def interval(balance, folder, rows, busy, begin=0.0):
+    """One interval in three batches that together showed `rows` and `busy`."""
+    third = lambda values: tuple(value // 3 for value in values)
+    rest = lambda values: tuple(value - 2 * (value // 3) for value in values)
+    balance.step(report(begin, third(rows), third(busy)), folder)
+    balance.step(report(begin + 10, third(rows), third(busy)), folder)
+    balance.step(report(begin + 30, rest(rows), rest(busy)), folder)
+    return folder.routes().edges["parse"].counts
+
+
+def test_a_replica_that_is_half_as_fast_gets_half_as_much(balance, folder):
+    counts = interval(balance, folder, (3000, 3000, 3000), (3000, 6000, 3000))
+    assert counts == pytest.approx((410, 205, 410), abs=1)
+    assert sum(counts) == 1024
+
+
+def test_equally_fast_replicas_keep_their_split_and_nothing_is_published(balance, folder):
+    before = folder.routes()
+    interval(balance, folder, (3000, 3000, 3000), (3000, 3100, 2950))
+    assert folder.routes() == before
+
+
+def test_a_split_that_is_right_already_is_not_published_again(balance, folder):
+    interval(balance, folder, (3000, 3000, 3000), (3000, 6000, 3000))
+    before = folder.routes()
+    interval(balance, folder, (3600, 1800, 3600), (3600, 3600, 3600), begin=60.0)
+    assert folder.routes() == before
+
+
+def test_nothing_is_published_before_the_interval_is_over(balance, folder):
+    for finished in (0.0, 10.0, 29.9):
+        balance.step(report(finished, (100, 100, 100), (100, 900, 100)), folder)
+    assert folder.routes().version == 1
+
+
+def test_the_next_interval_is_as_long_as_the_first(balance, folder):
+    interval(balance, folder, (3000, 3000, 3000), (3000, 6000, 3000))
+    before = folder.routes()
+    balance.step(report(59.9, (3000, 3000, 3000), (9000, 3000, 3000)), folder)
+    assert folder.routes() == before
+    balance.step(report(60.0, (3000, 3000, 3000), (9000, 3000, 3000)), folder)
+    assert folder.routes().edges["parse"].counts[0] < before.edges["parse"].counts[0]
+
+
+def test_each_interval_begins_with_a_clean_sheet(balance, folder):
+    interval(balance, folder, (3000, 3000, 3000), (3000, 6000, 3000))
+    counts = interval(balance, folder, (3600, 1800, 3600), (3600, 1800, 3600), begin=60.0)
+    assert counts == pytest.approx((341, 341, 341), abs=1)
+
+
+def test_a_task_that_was_taken_out_stays_out(balance, folder):
+    folder.change_routes(lambda table: table.disable("parse", 2))
+    counts = interval(balance, folder, (3000, 3000, 0), (3000, 6000, 0))
+    assert counts[2] == 0
+    assert counts[0] > counts[1] > 0
+
+
+def test_a_replica_that_happened_to_get_no_rows_keeps_a_share(balance, folder):
+    counts = interval(balance, folder, (3, 9, 0), (30, 30, 0))
+    assert min(counts) > 0
+
+
+def test_a_replica_too_fast_for_the_clock_does_not_take_everything(balance, folder):
+    counts = interval(balance, folder, (3, 3, 3), (0, 1, 2))
+    assert min(counts) > 0
+
+
+def test_an_interval_without_rows_changes_nothing(balance, folder):
+    interval(balance, folder, (0, 0, 0), (3, 9, 6))
+    assert folder.routes().version == 1
+
+
+@pytest.mark.parametrize(
+    "edges", [None, {}, {"other": EdgeFlow(9, 9, 1, (9, 0, 0), (9, 9, 9))}, {"parse": EdgeFlow(9, 9)}]
+)
+def test_batches_that_show_nothing_of_the_tasks_change_nothing(balance, folder, edges):
+    for finished in (0.0, 40.0, 80.0):
+        balance.step(BatchReport(0, finished, 1.0, 9, 1, edges), folder)
+    assert folder.routes().version == 1
+
+
+def test_an_unreadable_table_is_left_to_others(balance, folder, tmp_path):
+    (tmp_path / ROUTES).write_text("{")
+    balance.step(report(0.0, (3000, 3000, 3000), (3000, 6000, 3000)), folder)
+    balance.step(report(30.0, (3000, 3000, 3000), (3000, 6000, 3000)), folder)
+    assert (tmp_path / ROUTES).read_text() == "{"
+
+
+def test_only_load_aware_edges_are_balanced(folder):
+    assert LoadAwareBalance.of(topology(Shuffle(), Shuffle())) is None
+    made = LoadAwareBalance.of(topology(Shuffle(), LoadAware(interval=5.0)))
+    folder.change_routes(lambda table: table.declare("b0", pool=3).declare("b1", pool=3))
+    for finished in (0.0, 5.0):
+        for edge in ("b0", "b1"):
+            made.step(report(finished, (100, 100, 100), (100, 900, 100), edge), folder)
+    edges = folder.routes().edges
+    assert edges["b0"].counts == (342, 341, 341)
+    assert edges["b1"].counts[1] < 100

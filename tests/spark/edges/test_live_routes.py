@@ -1,0 +1,137 @@
+"""Routes that change while a query runs: in force by the next batch, confirmed, and without a changed result."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from pyspark.sql import functions as F
+
+import foretide as ft
+from foretide.control_folder.folder import ROUTES, ControlFolder
+from foretide.workloads.keyed import Keyed
+from helpers import multiset, rows_taken, take_the_rest, wait_for
+
+ROWS = 40_000
+
+
+def topology(rows=ROWS, a_batch=2000):
+    source = ft.Replay(Keyed(seed=3, keys=50), ft.Curve.constant(rows, 1), paced=False, max_rows=a_batch)
+    work = lambda df: df.select("key", "value", F.sha2(F.col("value").cast("string"), 256).alias("digest"))
+    return ft.Topology(
+        "routes",
+        [ft.Spout("numbers", source)],
+        [
+            ft.Bolt("work", work, [ft.From("numbers", ft.Dynamic(by=("row",)))], pool=3),
+            ft.Bolt("next", lambda df: df.where("value % 2 = 0"), [ft.From("work", ft.Fields("key"))], pool=2),
+        ],
+    )
+
+
+def finished(pipeline):
+    return [report for report in list(pipeline.reports) if report.input_rows]
+
+
+def assert_no_row_is_missing_or_twice(pipeline, bolt):
+    """The output may be ahead of what was committed: by the batch that a stop met just before its commit."""
+    values = sorted(row.value for row in pipeline.output(bolt).select("value").collect())
+    assert values == list(range(len(values)))
+    assert len(values) >= rows_taken(pipeline)
+
+
+def test_re_splits_are_in_force_by_the_next_batch_and_change_no_result(spark, start, tmp_path):
+    """Every batch that began after a publication reads that version, and splits by it."""
+    pipeline = start(topology(), audit_ids=True)
+    published = []
+    ratios = ["7:3:2", "1:0:0", "1:1:1", "0:5:1", "2:1:0"]
+    wait_for(lambda: finished(pipeline), pipeline)
+    for ratio in ratios:
+        table = pipeline.split("work", ratio)
+        published.append((time.time(), table))
+        wait_for(lambda table=table: finished(pipeline)[-1].route_version == table.version, pipeline)
+    take_the_rest(pipeline, "numbers", ROWS)
+    assert not pipeline.alarms
+    tables = {table.version: table for _, table in published}
+    for report in finished(pipeline):
+        begun = report.finished - report.duration
+        newest = max((table.version for at, table in published if at < begun), default=0)
+        assert report.route_version >= newest
+        route = tables.get(report.route_version)
+        if route is not None:
+            flow = report.edges["work"]
+            for rows, share in zip(flow.per_task, route.edges["work"].shares, strict=True):
+                assert abs(rows - flow.read * share) <= 5 * (flow.read * share * (1 - share)) ** 0.5 + 1e-9
+    assert tables.keys() <= {report.route_version for report in finished(pipeline)}
+    assert pipeline.restarts == 0
+    plain = spark.range(ROWS).where("id % 2 = 0").select(F.col("id"), F.sha2(F.col("id").cast("string"), 256))
+    assert multiset(pipeline.output("next").select("value", "digest")) == multiset(plain)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "missing"])
+def test_a_damaged_table_raises_an_alarm_loses_nothing_and_is_mended(start, tmp_path, damage):
+    pipeline = start(topology(20_000, 500))
+    wait_for(lambda: len(finished(pipeline)) > 1, pipeline)
+    pipeline.split("work", "1:0:0")
+    wait_for(lambda: finished(pipeline)[-1].route_version == 3, pipeline)
+    file = tmp_path / "checkpoint" / "foretide" / ROUTES
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_text(file.read_text()[:100])
+    wait_for(lambda: any(alarm.kind == "routes-unreadable" for alarm in pipeline.alarms), pipeline)
+    wait_for(lambda: (finished(pipeline)[-1].route_version or 0) > 3, pipeline)
+    assert ControlFolder(str(file.parent)).routes().edges["work"].active == 1
+    take_the_rest(pipeline, "numbers", 20_000)
+    assert pipeline.output("next").count() == 10_000
+    assert {alarm.kind for alarm in pipeline.alarms} == {"routes-unreadable"}
+
+
+def test_the_admission_limit_changes_while_the_query_runs(start):
+    source = ft.Replay(Keyed(seed=3), ft.Curve.constant(100_000, 1), paced=False, max_rows=100)
+    one = ft.Topology("limits", [ft.Spout("numbers", source)], [ft.Bolt("keep", lambda df: df, [ft.From("numbers")])])
+    pipeline = start(one)
+    wait_for(lambda: len(finished(pipeline)) > 1, pipeline)
+    assert {report.input_rows for report in finished(pipeline)} == {100}
+    assert finished(pipeline)[-1].sources[0].backlog > 90_000
+    pipeline.limit_admission("numbers", 7000)
+    wait_for(lambda: finished(pipeline)[-1].input_rows == 7000, pipeline)
+    pipeline.limit_admission("numbers", None)
+    wait_for(lambda: finished(pipeline)[-1].input_rows == 100, pipeline)
+    pipeline.stop()
+    assert_no_row_is_missing_or_twice(pipeline, "keep")
+
+
+def test_an_existing_query_gets_an_edge_without_a_topology(spark, tmp_path):
+    control = str(tmp_path / "control")
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1000).load()
+    routed = stream.transform(ft.edge("parse", ft.Dynamic(), replicas=4, control=control))
+    counted = routed.groupBy(F.spark_partition_id().alias("task")).count()
+    query = (
+        counted.writeStream.format("memory").queryName("plain").outputMode("complete")
+        .option("checkpointLocation", str(tmp_path / "ck")).start()
+    )  # fmt: skip
+    try:
+        wait_for(lambda: query.lastProgress is not None)
+        ControlFolder(control).change_routes(lambda table: table.split("parse", [1, 0, 0, 0]))
+        wait_for(lambda: query.lastProgress.observedMetrics["foretide_routes"]["version"] == 2)
+    finally:
+        query.stop()
+
+
+def test_load_aware_gives_less_to_a_slow_replica(start):
+    def slow_on_task_one(batches):
+        from pyspark import TaskContext
+
+        for batch in batches:
+            time.sleep(batch.num_rows * (2e-4 if TaskContext.get().partitionId() == 1 else 2e-5))
+            yield batch.select(["value"])
+
+    source = ft.Replay(Keyed(seed=3), ft.Curve.constant(1_000_000, 1), paced=False, max_rows=3000)
+    work = ft.Arrow(slow_on_task_one, "value long")
+    slow = ft.Bolt("slow", work, [ft.From("numbers", ft.LoadAware(by=("row",), interval=2.0))], pool=3)
+    pipeline = start(ft.Topology("aware", [ft.Spout("numbers", source)], [slow]))
+    wait_for(lambda: pipeline.folder.routes().version > 1, pipeline)
+    counts = pipeline.folder.routes().edges["slow"].counts
+    assert counts[1] < min(counts[0], counts[2])
+    pipeline.stop()
+    assert_no_row_is_missing_or_twice(pipeline, "slow")

@@ -1,0 +1,104 @@
+"""A skewed join under control: hot keys are found and split while it runs, and the result stays that of Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from pyspark.sql import functions as F
+
+import foretide as ft
+from foretide.control.decisions.effects import TrialSettings
+from foretide.control.policies.hot_keys import HotKeySettings
+from foretide.control.settings import GuardSettings
+from foretide.joins.plan import imbalance
+from spark.joins.join_cases import BEGIN, INTERPRETED, SCHEMA, SECOND, Shape, plain, put, sides
+
+PARTITIONS = 4
+SHAPE = Shape(on=("k",), before=2.0, after=2.0, delay="2 seconds")
+ROWS, STEP = 160, 2
+
+pytestmark = pytest.mark.apart
+
+
+def rows_of(number):
+    """Half of all rows have one key."""
+    rng = np.random.default_rng(number)
+    keys = np.where(rng.random(ROWS) < 0.5, 0, rng.integers(1, 200, ROWS))
+    times = BEGIN + int(number * STEP * SECOND) + np.sort(rng.integers(0, STEP * SECOND, ROWS))
+    return [
+        {"side": "LR"[place % 2], "case": 0, "k": f"key{key}", "n": 0, "t": int(time), "id": f"{number}-{place}"}
+        for place, (key, time) in enumerate(zip(keys, times, strict=True))
+    ]
+
+
+@pytest.fixture
+def settings():
+    return ft.Settings(
+        hot_keys=HotKeySettings(window=1.0, least_saving=0.0),  # with so few rows there is no time to be saved
+        guards=GuardSettings(cooldown=0.0),
+        trials=TrialSettings(roll_back=False),
+    )
+
+
+def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_sparks_own(spark, tmp_path, settings):
+    chosen = INTERPRETED | {
+        "spark.sql.shuffle.partitions": str(PARTITIONS),
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    }
+    before = {name: spark.conf.get(name, None) for name in chosen}
+    for name, value in chosen.items():
+        spark.conf.set(name, value)
+    joined = ft.join(*sides(spark, tmp_path / "input", SHAPE), "k", SHAPE.bound, control=str(tmp_path / "control"))
+    joined = joined.withColumn("at", F.spark_partition_id())
+    writer = joined.writeStream.format("memory").queryName("live").option("checkpointLocation", str(tmp_path / "cp"))
+    query = writer.start()
+    for name, value in before.items():
+        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+    controller = ft.control(query, ["hot_keys"], settings=settings, folder=str(tmp_path / "control"))
+    number, planned_at, by_tasks = 0, None, []
+    while number < 60 and (planned_at is None or number < planned_at + 12):
+        put(tmp_path / "input", number, rows_of(number))
+        query.processAllAvailable()
+        number += 1
+        view = controller.joins["join"]
+        planned_at = planned_at or (number if view.plan.grids else None)
+        by_tasks += [] if view.measured is None else [view.measured]
+    query.stop()
+    controller.stop()
+    assert planned_at is not None, (controller.problems, controller.last)
+    found = spark.table("live").collect()
+    static = spark.read.schema(SCHEMA).json(str(tmp_path / "input")).withColumn("time", F.timestamp_micros("t"))
+    wanted = Counter(tuple(row) for row in plain(*both(static), SHAPE).collect())
+    assert Counter(tuple(row)[:-1] for row in found) == wanted
+    stretch = 3 * STEP * SECOND
+    first = [row for row in found if micros(row) < BEGIN + stretch]
+    last = [row for row in found if micros(row) >= BEGIN + number * STEP * SECOND - stretch]
+    assert measured(first) > 1.5
+    assert measured(last) < measured(first) / 3
+    assert by_tasks[0] > 1.5, "the rows that tasks took in tell the same"
+    assert by_tasks[-1] < by_tasks[0] / 3
+    chosen = [decision for decision in controller.decisions if decision.chosen]
+    assert chosen[0].winners == ("hot-keys",)
+    assert "split: key0 into" in chosen[0].chosen[0].reason, "people are told the key, not its hash"
+    assert "key0 as" in chosen[0].chosen[0].action.describe()
+
+
+def both(static):
+    return (
+        static.where(F.col("side") == side).select(
+            "k", F.col("id").alias(f"{name}_id"), F.col("time").alias(f"{name}_time")
+        )
+        for side, name in (("L", "left"), ("R", "right"))
+    )
+
+
+def micros(row):
+    return round(row["left_time"].timestamp() * SECOND)
+
+
+def measured(rows):
+    """LI of what the partitions put out."""
+    counts = Counter(row["at"] for row in rows)
+    return imbalance([float(counts[partition]) for partition in range(PARTITIONS)])
