@@ -14,13 +14,13 @@ import numpy as np
 
 from foretide.control.actions.registry import Quarantine, QuarantineHost, SetReplicas
 from foretide.control.policies.bypass import Bypass, BypassSettings
-from foretide.control.policies.prediction_error import PaperRule, PaperRuleSettings
+from foretide.control.policies.prediction_error import PredictionError, PredictionErrorSettings
 from foretide.control.policies.reactive import Reactive
 from foretide.control.policies.static import Static
 from foretide.control.rehearsal import Foresee, Report, rehearse
 from foretide.control.rehearsal_rig import Hog, Load, Rig
 from foretide.control.step import Control
-from foretide.control.world.forecasts import Ahead, Foresight, Outlook
+from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.world import World
 from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.forecaster import LEVELS, State
@@ -66,9 +66,9 @@ def learnt(seed: int, seconds: float) -> State:
     """The state of a net that has seen a rehearsal full of trouble, and acted on none of it."""
     found, rng, frames = troubles(seed, seconds, WORKERS), np.random.default_rng(seed), []
 
-    def watch(world: World) -> Foresight:
+    def watch(world: World) -> Forecasts:
         frames.append(frame_of(world, found, rng))
-        return Foresight()
+        return Forecasts()
 
     rehearse(Control((Static(),)), stand(found), Load([1000.0] * int(seconds)), period=PERIOD, foresee=watch)
     net = WorkerForecaster(seed, NET)
@@ -82,26 +82,32 @@ def foreseeing(state: State, found: Sequence[Trouble], seed: int) -> Foresee:
     net, rng = WorkerForecaster(0, NET), np.random.default_rng(seed)
     net.restore(state)
 
-    def foresee(world: World) -> Foresight:
+    def foresee(world: World) -> Forecasts:
         net.learn([frame_of(world, found, rng)])
         looks = {}
         for worker, targets in net.forecast(NET.horizon).items():
             ahead = targets[TIME]
             points = tuple(
-                Ahead((far + 1) * PERIOD, float(ahead.mean[far]), dict(zip(LEVELS, ahead.quantiles[far], strict=True)))
+                ForecastPoint(
+                    (far + 1) * PERIOD, float(ahead.mean[far]), dict(zip(LEVELS, ahead.quantiles[far], strict=True))
+                )
                 for far in range(NET.horizon)
             )
-            looks[TIME, worker] = Outlook("interference net", points)
-        return Foresight(looks)
+            looks[TIME, worker] = Forecast("interference net", points)
+        return Forecasts(looks)
 
     return foresee
 
 
-def unchanged(world: World) -> Foresight:
+def unchanged(world: World) -> Forecasts:
     """The last value, as the paper's rule needs something to be wrong."""
     figures = {worker: world.snapshot.value(TIME, worker, within=PERIOD) for worker in world.observed.in_service}
-    return Foresight(
-        {(TIME, name): Outlook("last value", (Ahead(PERIOD, value),)) for name, value in figures.items() if value}
+    return Forecasts(
+        {
+            (TIME, name): Forecast("last value", (ForecastPoint(PERIOD, value),))
+            for name, value in figures.items()
+            if value
+        }
     )
 
 
@@ -120,7 +126,7 @@ def first_act(report: Report, trouble: Trouble) -> float | None:
 def announced(*, quick: bool) -> list[dict[str, Any]]:
     """Each policy on the same trouble, several times over; the median, and the tail of the latency."""
     state = learnt(1, 1200.0 if quick else 3600.0)
-    rule = PaperRule(PaperRuleSettings(metric=TIME, scope="worker"))
+    rule = PredictionError(PredictionErrorSettings(metric=TIME, scope="worker"))
     ways: dict[str, Any] = {
         "bypass, net": (Bypass(), True),
         "bypass, measured only": (Bypass(BypassSettings(horizon=None)), None),

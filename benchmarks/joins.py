@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 import foretide as ft
 from benchmarks.joins_counts import hot_counts
 from benchmarks.joins_moving import moving_keys
-from foretide.control.decisions.effects import TrialSettings
+from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control.settings import GuardSettings
 from foretide.joins.plan import imbalance
@@ -246,7 +246,7 @@ def settings() -> ft.Settings:
     return ft.Settings(
         hot_keys=HotKeySettings(window=1.0),
         guards=GuardSettings(cooldown=0.0),
-        trials=TrialSettings(roll_back=False),
+        trials=EvaluationSettings(roll_back=False),
         monitoring=ft.MonitorSettings(store="", workers_every=0, machines_every=0),
     )
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 import foretide as ft
 from foretide.metrics.catalogue.registry import at_level
 from foretide.metrics.metric import Level, Sample
-from foretide.runtime.monitoring.latest import Board
+from foretide.runtime.monitoring.latest import LatestValues
 from foretide.spark.query import start_query
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def snapshots() -> list[dict[str, Any]]:
         *_all(Level.TASK, [f"bolt{bolt}/{task}" for bolt in range(32) for task in range(8)]),
         *_all(Level.QUERY, ["bench"]),
     ]
-    board = Board("bench")
+    board = LatestValues("bench")
     taken = [_timed(lambda: board.put(samples)) for _ in range(20)]
     assembled = [_timed(lambda: board.snapshot(time.time())) for _ in range(50)]
     snapshot = board.snapshot(time.time())

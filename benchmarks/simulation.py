@@ -16,7 +16,7 @@ import numpy as np
 
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.routes import Route
+from foretide.simulation.routes import RouteChange
 from foretide.simulation.scenario import Scenario
 from foretide.simulation.simulate import simulate
 from foretide.simulation.workers import Outage, Slowdown
@@ -41,7 +41,9 @@ def scenarios(tuples: int) -> dict[str, Scenario]:
     return {
         "4 operators x 4 workers": pipeline(4),
         "4 operators x 2,000 workers": pipeline(2000),
-        "4 operators x 2,000 routed tasks": pipeline(2000, routes={name: (Route.first(1800, 2000),) for name in NAMES}),
+        "4 operators x 2,000 routed tasks": pipeline(
+            2000, routes={name: (RouteChange.first(1800, 2000),) for name in NAMES}
+        ),
         "a slow and a failing worker in one": pipeline(
             4,
             slowdowns=(Slowdown(0, third, 2 * third, 0.5, "parse"),),

@@ -1,90 +1,83 @@
+import ast
 import inspect
 import re
+
+import pytest
 
 import foretide
 from foretide import errors
 
 SURFACE = [
-    "ActionError",
-    "AlarmRuleError",
+    "AdmissionSettings",
+    "AlarmRule",
     "All",
     "Arrow",
-    "BadSeriesError",
-    "BatchOverloadError",
-    "BatchTimeoutError",
     "Bolt",
-    "BudgetTooSmallError",
+    "BypassSettings",
     "Console",
-    "ControlError",
-    "ControlFolderError",
-    "ControlSettingError",
+    "ControlSettings",
     "Controller",
     "Curve",
     "Custom",
-    "DecisionFormatError",
-    "DecisionNotFoundError",
+    "Decision",
     "Direct",
-    "DurationError",
     "Dynamic",
-    "EnvironmentNotReadyError",
-    "FeedbackGrowthError",
+    "EvaluationSettings",
+    "Expectation",
     "Fields",
     "FileRows",
     "Files",
-    "ForecastError",
-    "ForetideError",
+    "ForecastSettings",
     "From",
     "Global",
-    "IdleNetworkError",
-    "JoinError",
-    "JoinPlanError",
+    "GuardSettings",
+    "HotKeySettings",
     "Json",
     "Known",
     "Latency",
-    "LatencyOutOfReachError",
     "LoadAware",
     "LocalOrShuffle",
-    "LoopGainError",
     "Memory",
-    "ModelError",
-    "ModelFolderError",
     "MonitorSettings",
-    "MonitoringError",
     "Native",
-    "NotEnoughHistoryError",
-    "OverloadError",
     "Parquet",
     "PartialKey",
-    "PastHardEndError",
     "PerTuple",
     "Pipeline",
-    "PipelineNotFoundError",
-    "PlanFormatError",
-    "PlanningError",
-    "Problem",
+    "Policy",
+    "PredictionErrorSettings",
+    "ProcessorSettings",
+    "Quarantine",
+    "QuarantineHost",
     "Rate",
+    "ReactiveSettings",
+    "Release",
+    "ReleaseHost",
     "Replay",
-    "ReplayError",
-    "RestartFailedError",
-    "RouteError",
-    "Rule",
+    "ReplicaSettings",
+    "Restart",
     "RunSettings",
+    "SetAdmission",
+    "SetExecutors",
+    "SetJoinPlan",
+    "SetReplicas",
+    "SetSplit",
     "Settings",
-    "SettingsError",
     "Shuffle",
     "Snapshot",
     "Socket",
     "Spout",
-    "StoreError",
     "Stream",
     "Table",
+    "Target",
     "Topology",
-    "TopologyError",
     "Unknown",
-    "UnstableNetworkError",
-    "WorkloadError",
+    "VoteSettings",
+    "Wish",
+    "World",
     "control",
     "edge",
+    "errors",
     "join",
     "load_settings",
     "session",
@@ -109,8 +102,26 @@ def test_the_public_surface_is_sorted_and_everything_in_it_can_be_imported():
     assert [name for name in foretide.__all__ if not hasattr(foretide, name)] == []
 
 
+def test_what_type_checkers_read_is_what_is_imported_at_run_time():
+    tree = ast.parse(inspect.getsource(foretide))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    read = {alias.name: node.module for node in block.body for alias in node.names if alias.name != "errors"}
+    assert read == foretide._MODULES
+
+
+def test_control_is_the_function_whatever_was_imported_first():
+    import foretide.control.step
+
+    assert inspect.isfunction(foretide.control)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'foretide' has no attribute 'nope'"):
+        foretide.nope  # noqa: B018
+
+
 def test_every_error_can_be_caught_by_name_and_by_the_root():
-    assert public_errors() <= set(foretide.__all__)
+    assert foretide.errors is errors
     assert all(issubclass(getattr(errors, name), errors.ForetideError) for name in public_errors())
 
 

@@ -1,159 +1,209 @@
-"""Predictive control for streaming pipelines on Apache Spark. See README.md; `import foretide as ft`."""
+"""Predictive control for streaming pipelines on Apache Spark. See README.md; `import foretide as ft`.
 
-from foretide.control.world.latency import Latency
-from foretide.errors import (
-    ActionError,
-    AlarmRuleError,
-    BadSeriesError,
-    BatchOverloadError,
-    BatchTimeoutError,
-    BudgetTooSmallError,
-    ControlError,
-    ControlFolderError,
-    ControlSettingError,
-    DecisionFormatError,
-    DecisionNotFoundError,
-    DurationError,
-    EnvironmentNotReadyError,
-    FeedbackGrowthError,
-    ForecastError,
-    ForetideError,
-    IdleNetworkError,
-    JoinError,
-    JoinPlanError,
-    LatencyOutOfReachError,
-    LoopGainError,
-    ModelError,
-    ModelFolderError,
-    MonitoringError,
-    NotEnoughHistoryError,
-    OverloadError,
-    PastHardEndError,
-    PipelineNotFoundError,
-    PlanFormatError,
-    PlanningError,
-    Problem,
-    ReplayError,
-    RestartFailedError,
-    RouteError,
-    SettingsError,
-    StoreError,
-    TopologyError,
-    UnstableNetworkError,
-    WorkloadError,
-)
-from foretide.metrics.alarm_rules import Rule
-from foretide.metrics.snapshot import Known, Snapshot, Unknown
-from foretide.runtime.loop.attach import control
-from foretide.runtime.loop.controller import Controller
-from foretide.runtime.pipeline.submit import Pipeline, submit
-from foretide.settings.load import load_settings
-from foretide.settings.monitoring import MonitorSettings
-from foretide.settings.run import RunSettings
-from foretide.settings.settings import Settings
-from foretide.spark.edges.edge import edge
-from foretide.spark.joins.join import join
-from foretide.spark.session import session
-from foretide.topology.graph import Arrow, Bolt, From, Native, PerTuple, Spout, Topology
-from foretide.topology.groupings import (
-    All,
-    Custom,
-    Direct,
-    Dynamic,
-    Fields,
-    Global,
-    LoadAware,
-    LocalOrShuffle,
-    PartialKey,
-    Shuffle,
-)
-from foretide.topology.sinks import Console, Json, Memory, Parquet, Table
-from foretide.topology.sources import FileRows, Files, Rate, Replay, Socket, Stream
-from foretide.workloads.curve import Curve
+A name is imported when it is first used (PEP 562): `import foretide` loads neither Spark nor a database.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from foretide import errors
+    from foretide.control.actions.executors import Quarantine, QuarantineHost, Release, ReleaseHost
+    from foretide.control.actions.join_plan import SetJoinPlan
+    from foretide.control.actions.registry import Restart, SetAdmission, SetExecutors, SetReplicas, SetSplit
+    from foretide.control.decisions.decision import Decision, Expectation, Wish
+    from foretide.control.decisions.effects import EvaluationSettings
+    from foretide.control.forecast_scores import VoteSettings
+    from foretide.control.policies.admission import AdmissionSettings
+    from foretide.control.policies.bypass import BypassSettings
+    from foretide.control.policies.hot_keys import HotKeySettings
+    from foretide.control.policies.policy import Policy
+    from foretide.control.policies.prediction_error import PredictionErrorSettings
+    from foretide.control.policies.processors import ProcessorSettings
+    from foretide.control.policies.reactive import ReactiveSettings
+    from foretide.control.policies.replicas import ReplicaSettings
+    from foretide.control.settings import GuardSettings
+    from foretide.control.world.latency import Latency
+    from foretide.control.world.setup import Target
+    from foretide.control.world.world import World
+    from foretide.metrics.alarm_rules import AlarmRule
+    from foretide.metrics.snapshot import Known, Snapshot, Unknown
+    from foretide.runtime.loop.attach import control
+    from foretide.runtime.loop.controller import Controller
+    from foretide.runtime.pipeline.submit import Pipeline, submit
+    from foretide.settings.control import ControlSettings
+    from foretide.settings.forecasts import ForecastSettings
+    from foretide.settings.load import load_settings
+    from foretide.settings.monitoring import MonitorSettings
+    from foretide.settings.run import RunSettings
+    from foretide.settings.settings import Settings
+    from foretide.spark.edges.edge import edge
+    from foretide.spark.joins.join import join
+    from foretide.spark.session import session
+    from foretide.topology.graph import Arrow, Bolt, From, Native, PerTuple, Spout, Topology
+    from foretide.topology.groupings import (
+        All,
+        Custom,
+        Direct,
+        Dynamic,
+        Fields,
+        Global,
+        LoadAware,
+        LocalOrShuffle,
+        PartialKey,
+        Shuffle,
+    )
+    from foretide.topology.sinks import Console, Json, Memory, Parquet, Table
+    from foretide.topology.sources import FileRows, Files, Rate, Replay, Socket, Stream
+    from foretide.workloads.curve import Curve
+
+_NAMES_BY_MODULE = {
+    "foretide.control.actions.executors": "Quarantine QuarantineHost Release ReleaseHost",
+    "foretide.control.actions.join_plan": "SetJoinPlan",
+    "foretide.control.actions.registry": "Restart SetAdmission SetExecutors SetReplicas SetSplit",
+    "foretide.control.decisions.decision": "Decision Expectation Wish",
+    "foretide.control.decisions.effects": "EvaluationSettings",
+    "foretide.control.forecast_scores": "VoteSettings",
+    "foretide.control.policies.admission": "AdmissionSettings",
+    "foretide.control.policies.bypass": "BypassSettings",
+    "foretide.control.policies.hot_keys": "HotKeySettings",
+    "foretide.control.policies.policy": "Policy",
+    "foretide.control.policies.prediction_error": "PredictionErrorSettings",
+    "foretide.control.policies.processors": "ProcessorSettings",
+    "foretide.control.policies.reactive": "ReactiveSettings",
+    "foretide.control.policies.replicas": "ReplicaSettings",
+    "foretide.control.settings": "GuardSettings",
+    "foretide.control.world.latency": "Latency",
+    "foretide.control.world.setup": "Target",
+    "foretide.control.world.world": "World",
+    "foretide.metrics.alarm_rules": "AlarmRule",
+    "foretide.metrics.snapshot": "Known Snapshot Unknown",
+    "foretide.runtime.loop.attach": "control",
+    "foretide.runtime.loop.controller": "Controller",
+    "foretide.runtime.pipeline.submit": "Pipeline submit",
+    "foretide.settings.control": "ControlSettings",
+    "foretide.settings.forecasts": "ForecastSettings",
+    "foretide.settings.load": "load_settings",
+    "foretide.settings.monitoring": "MonitorSettings",
+    "foretide.settings.run": "RunSettings",
+    "foretide.settings.settings": "Settings",
+    "foretide.spark.edges.edge": "edge",
+    "foretide.spark.joins.join": "join",
+    "foretide.spark.session": "session",
+    "foretide.topology.graph": "Arrow Bolt From Native PerTuple Spout Topology",
+    "foretide.topology.groupings": "All Custom Direct Dynamic Fields Global LoadAware"
+    " LocalOrShuffle PartialKey Shuffle",
+    "foretide.topology.sinks": "Console Json Memory Parquet Table",
+    "foretide.topology.sources": "FileRows Files Rate Replay Socket Stream",
+    "foretide.workloads.curve": "Curve",
+}
+_MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
 
 __all__ = [
-    "ActionError",
-    "AlarmRuleError",
+    "AdmissionSettings",
+    "AlarmRule",
     "All",
     "Arrow",
-    "BadSeriesError",
-    "BatchOverloadError",
-    "BatchTimeoutError",
     "Bolt",
-    "BudgetTooSmallError",
+    "BypassSettings",
     "Console",
-    "ControlError",
-    "ControlFolderError",
-    "ControlSettingError",
+    "ControlSettings",
     "Controller",
     "Curve",
     "Custom",
-    "DecisionFormatError",
-    "DecisionNotFoundError",
+    "Decision",
     "Direct",
-    "DurationError",
     "Dynamic",
-    "EnvironmentNotReadyError",
-    "FeedbackGrowthError",
+    "EvaluationSettings",
+    "Expectation",
     "Fields",
     "FileRows",
     "Files",
-    "ForecastError",
-    "ForetideError",
+    "ForecastSettings",
     "From",
     "Global",
-    "IdleNetworkError",
-    "JoinError",
-    "JoinPlanError",
+    "GuardSettings",
+    "HotKeySettings",
     "Json",
     "Known",
     "Latency",
-    "LatencyOutOfReachError",
     "LoadAware",
     "LocalOrShuffle",
-    "LoopGainError",
     "Memory",
-    "ModelError",
-    "ModelFolderError",
     "MonitorSettings",
-    "MonitoringError",
     "Native",
-    "NotEnoughHistoryError",
-    "OverloadError",
     "Parquet",
     "PartialKey",
-    "PastHardEndError",
     "PerTuple",
     "Pipeline",
-    "PipelineNotFoundError",
-    "PlanFormatError",
-    "PlanningError",
-    "Problem",
+    "Policy",
+    "PredictionErrorSettings",
+    "ProcessorSettings",
+    "Quarantine",
+    "QuarantineHost",
     "Rate",
+    "ReactiveSettings",
+    "Release",
+    "ReleaseHost",
     "Replay",
-    "ReplayError",
-    "RestartFailedError",
-    "RouteError",
-    "Rule",
+    "ReplicaSettings",
+    "Restart",
     "RunSettings",
+    "SetAdmission",
+    "SetExecutors",
+    "SetJoinPlan",
+    "SetReplicas",
+    "SetSplit",
     "Settings",
-    "SettingsError",
     "Shuffle",
     "Snapshot",
     "Socket",
     "Spout",
-    "StoreError",
     "Stream",
     "Table",
+    "Target",
     "Topology",
-    "TopologyError",
     "Unknown",
-    "UnstableNetworkError",
-    "WorkloadError",
+    "VoteSettings",
+    "Wish",
+    "World",
     "control",
     "edge",
+    "errors",
     "join",
     "load_settings",
     "session",
     "submit",
 ]
+
+
+class _Surface(ModuleType):
+    """The module itself. `control` is the function, although the import system binds the package of that name too."""
+
+    @property
+    def control(self) -> Any:
+        return import_module(_MODULES["control"]).control
+
+    @control.setter
+    def control(self, package: ModuleType) -> None:
+        """Leave `foretide.control` to the function; the package is found by its full name."""
+
+
+sys.modules[__name__].__class__ = _Surface
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("foretide.errors")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'foretide' has no attribute '{name}'")
+    globals()[name] = value = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -59,5 +59,5 @@ def test_malformed_request_lines_are_kept_in_a_stream_of_their_own(start):
 
 
 def test_an_unknown_application_is_refused_with_the_known_ones():
-    with pytest.raises(ft.PipelineNotFoundError, match="url-count"):
+    with pytest.raises(ft.errors.PipelineNotFoundError, match="url-count"):
         find_app("nope")

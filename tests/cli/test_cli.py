@@ -158,5 +158,5 @@ def measured(store):
     try:
         with MetricStore.open(store, create=False) as opened:
             return len(opened.latest("continuous-queries", ["worker_heap_bytes"])) == 2
-    except ft.StoreError:  # not there yet
+    except ft.errors.StoreError:  # not there yet
         return False

@@ -62,5 +62,7 @@ def test_policies_by_flag_and_by_setting_at_once_are_refused():
 
 
 def test_a_policy_that_is_not_there_is_refused_with_those_that_are():
-    with pytest.raises(SettingsError, match=r"'oracle' will not do; give a list of: bypass, paper_rule, .*static"):
-        chosen_settings(policies=["paper-rule", "oracle"])
+    with pytest.raises(
+        SettingsError, match=r"'oracle' will not do; give a list of: bypass, prediction_error, .*static"
+    ):
+        chosen_settings(policies=["prediction-error", "oracle"])

@@ -7,13 +7,13 @@ import pytest
 
 from foretide.control.actions.registry import Quarantine, QuarantineHost, SetReplicas
 from foretide.control.policies.bypass import Bypass, BypassSettings
-from foretide.control.policies.prediction_error import PaperRule, PaperRuleSettings
+from foretide.control.policies.prediction_error import PredictionError, PredictionErrorSettings
 from foretide.control.policies.reactive import Reactive
 from foretide.control.policies.static import Static
 from foretide.control.rehearsal import rehearse
 from foretide.control.rehearsal_rig import Hog, Load, Rig
 from foretide.control.step import Control
-from foretide.control.world.forecasts import Ahead, Foresight, Outlook
+from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.errors import WorkloadError
 from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.workers.forecaster import WorkerForecaster
@@ -58,7 +58,7 @@ def of_a_net_that_has_seen_trouble():
 
     def watch(world):
         frames.append(frame(world))
-        return Foresight()
+        return Forecasts()
 
     rehearse(Control((Static(),)), rig(found), Load([1000.0] * int(LEARNT)), period=PERIOD, foresee=watch)
     net = WorkerForecaster(1, NET)
@@ -79,17 +79,17 @@ def by_net(state, said):
         if "1" in ahead:
             said.append((world.at, seen.workers["1"][TIME], ahead["1"]))
         points = {
-            worker: tuple(Ahead((far + 1) * PERIOD, float(value)) for far, value in enumerate(means))
+            worker: tuple(ForecastPoint((far + 1) * PERIOD, float(value)) for far, value in enumerate(means))
             for worker, means in ahead.items()
         }
-        return Foresight({(TIME, worker): Outlook("net", each) for worker, each in points.items()})
+        return Forecasts({(TIME, worker): Forecast("net", each) for worker, each in points.items()})
 
     return foresee
 
 
 def unchanged(world):
     times = {worker: world.snapshot.value(TIME, worker) for worker in world.observed.in_service}
-    return Foresight({(TIME, w): Outlook("last value", (Ahead(PERIOD, t),)) for w, t in times.items() if t})
+    return Forecasts({(TIME, w): Forecast("last value", (ForecastPoint(PERIOD, t),)) for w, t in times.items() if t})
 
 
 def under(policy, foresee=None):
@@ -123,7 +123,7 @@ def test_what_is_foreseen_of_a_worker_rises_before_what_is_measured_does(state):
 def test_bypass_with_that_foresight_acts_before_rules_that_wait_for_the_threshold(state):
     foreseen = under(Bypass(), by_net(state, []))
     at, action = first_act(foreseen)
-    rule = PaperRule(PaperRuleSettings(metric=TIME, scope="worker"))
+    rule = PredictionError(PredictionErrorSettings(metric=TIME, scope="worker"))
     others = {
         "bypass, measured only": under(Bypass(BypassSettings(horizon=None))),
         "paper rule, last value": under(rule, unchanged),

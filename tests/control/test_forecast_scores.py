@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control.worlds import world
-from foretide.control.forecast_scores import Book, VoteSettings, enter
+from foretide.control.forecast_scores import ForecastScores, VoteSettings, enter
 from foretide.control.step import Control, step
-from foretide.control.world.forecasts import Ahead, Foresight, Outlook
+from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.errors import ControlSettingError
 
 KEY = ("arrival_rate", "read")
@@ -16,10 +16,10 @@ SETTINGS = VoteSettings(memory=0.5, trials=3)
 
 def run(pairs, settings=SETTINGS):
     """Feed (measured, foreseen for the next moment) once every 10 s; the book after each."""
-    book, books = Book(), []
+    book, books = ForecastScores(), []
     for turn, (measured, ahead) in enumerate(pairs):
         seen = world(1000.0 + 10 * turn, arrival_rate={"read": measured})
-        book = enter(book, settings, seen.snapshot, Foresight({KEY: Outlook("m", (Ahead(10.0, ahead),))}))
+        book = enter(book, settings, seen.snapshot, Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, ahead),))}))
         books.append(book)
     return books
 
@@ -57,7 +57,7 @@ def test_a_lost_vote_shows_in_the_decision_and_takes_the_forecast_away():
     control, decisions = Control(votes=SETTINGS), []
     state = control.start()
     for turn in range(8):
-        foresight = Foresight({KEY: Outlook("wild", (Ahead(10.0, 900.0),))})
+        foresight = Forecasts({KEY: Forecast("wild", (ForecastPoint(10.0, 900.0),))})
         seen = world(1000.0 + 10 * turn, arrival_rate={"read": 100.0 + turn}, foresight=foresight)
         state, decision = step(control, state, seen)
         decisions.append(decision)
@@ -69,13 +69,13 @@ def test_a_lost_vote_shows_in_the_decision_and_takes_the_forecast_away():
 
 
 def test_a_vote_that_the_forecaster_itself_grants_or_denies_counts():
-    foresight = Foresight({KEY: Outlook("m", (Ahead(10.0, 5.0),), may_vote=False)})
+    foresight = Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, 5.0),), may_vote=False)})
     assert foresight.expected(*KEY, 10.0) is None
-    assert Foresight({KEY: Outlook("m", (Ahead(10.0, 5.0),))}).expected(*KEY, 10.0) == 5.0
+    assert Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, 5.0),))}).expected(*KEY, 10.0) == 5.0
 
 
 def test_an_outlook_gives_the_nearest_point_quantiles_and_its_highest_value():
-    outlook = Outlook("m", (Ahead(5.0, 10.0, {0.5: 9.0, 0.9: 15.0}), Ahead(30.0, 8.0)))
+    outlook = Forecast("m", (ForecastPoint(5.0, 10.0, {0.5: 9.0, 0.9: 15.0}), ForecastPoint(30.0, 8.0)))
     assert outlook.at(12.0).mean == 10.0
     assert outlook.at(5.0).value(0.8) == 15.0
     assert outlook.at(5.0).value(0.99) == 10.0
@@ -83,7 +83,7 @@ def test_an_outlook_gives_the_nearest_point_quantiles_and_its_highest_value():
 
 
 def test_plain_forecasts_of_a_snapshot_do_not_replace_better_ones():
-    better = Foresight({KEY: Outlook("m", (Ahead(10.0, 5.0),))})
+    better = Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, 5.0),))})
     both = better.with_plain({KEY: 9.0, ("lag", "read"): 3.0}, 30.0)
     assert both.expected(*KEY, 30.0) == 5.0
     assert both.expected("lag", "read", 30.0) == 3.0

@@ -20,13 +20,13 @@ from foretide.control.actions.registry import (
 )
 from foretide.control.decisions.decision import Wish
 from foretide.control.guards import ORDERS, ROLLBACK, guard
-from foretide.control.memory import Block, Done, Past, Wanted
+from foretide.control.memory import Block, ControlMemory, Done, Wanted
 from foretide.control.settings import DailyWindow, GuardSettings
 from foretide.control.world.world import Request
 from foretide.errors import ControlSettingError
 
 SETTINGS = GuardSettings()
-LONG_AGO = Past(started=0.0)
+LONG_AGO = ControlMemory(started=0.0)
 
 
 def wish(action, policy="p"):
@@ -62,7 +62,7 @@ def test_a_wish_that_its_bounds_turn_into_what_is_in_force_is_stopped():
 
 
 def test_cooldown_is_per_target_and_longer_before_giving_back():
-    past = Past(0.0, (done(SetReplicas("parse", 4), 9_970.0),))
+    past = ControlMemory(0.0, (done(SetReplicas("parse", 4), 9_970.0),))
     assert kept(SETTINGS, SetReplicas("parse", 8), past)[0] == SetReplicas("parse", 8)
     assert kept(SETTINGS, SetReplicas("parse", 3), past) == (None, ["cooldown"])
     assert kept(SETTINGS, SetReplicas("count", 3), past)[0] == SetReplicas("count", 3)
@@ -70,9 +70,9 @@ def test_cooldown_is_per_target_and_longer_before_giving_back():
 
 
 def test_taking_out_a_worker_waits_for_no_cooldown_but_letting_it_in_does():
-    past = Past(0.0, (done(Release("1"), 9_999.0, batch=9_999),))
+    past = ControlMemory(0.0, (done(Release("1"), 9_999.0, batch=9_999),))
     assert kept(SETTINGS, Quarantine("1"), past, batch=9_999)[0] == Quarantine("1")
-    past = Past(0.0, (done(Quarantine("1"), 9_999.0),))
+    past = ControlMemory(0.0, (done(Quarantine("1"), 9_999.0),))
     out = observed(quarantined=frozenset("1"))
     assert kept(SETTINGS, Release("1"), past, seen=out) == (None, ["cooldown"])
 
@@ -85,7 +85,7 @@ def test_nothing_follows_a_change_that_is_not_observed_yet():
 
 def test_a_change_settles_for_some_batches():
     settings = GuardSettings(settle_batches=3, cooldown=0)
-    past = Past(0.0, (done(SetReplicas("parse", 4), 9_000.0, batch=50),))
+    past = ControlMemory(0.0, (done(SetReplicas("parse", 4), 9_000.0, batch=50),))
     assert kept(settings, SetReplicas("parse", 8), past, batch=52) == (None, ["settling"])
     assert kept(settings, SetReplicas("parse", 8), past, batch=53)[0] == SetReplicas("parse", 8)
 
@@ -103,14 +103,14 @@ def test_the_last_workers_stay_whoever_wishes_what():
 def test_only_what_nobody_wanted_for_a_while_is_given_back():
     wanted = (Wanted("edge parse", 9_950.0, 3.0), Wanted("edge parse", 9_800.0, 16.0))
     short = GuardSettings(down_window=120)
-    past = Past(0.0, (), wanted)
+    past = ControlMemory(0.0, (), wanted)
     assert kept(short, SetReplicas("parse", 2), past) == (SetReplicas("parse", 3), ["hysteresis"])
-    past = Past(0.0, (), (Wanted("edge parse", 9_950.0, 4.0),))
+    past = ControlMemory(0.0, (), (Wanted("edge parse", 9_950.0, 4.0),))
     assert kept(short, SetReplicas("parse", 2), past) == (None, ["hysteresis"])
 
 
 def test_nothing_is_given_back_before_the_loop_has_watched_for_a_while():
-    assert kept(SETTINGS, SetReplicas("parse", 2), Past(started=9_990.0)) == (None, ["hysteresis"])
+    assert kept(SETTINGS, SetReplicas("parse", 2), ControlMemory(started=9_990.0)) == (None, ["hysteresis"])
 
 
 def test_steps_are_limited_both_ways():
@@ -137,7 +137,7 @@ def test_the_quota_counts_what_the_same_decision_has_taken():
     left, marks = guard(settings, wishes, LONG_AGO, world(10_000.0))
     assert [each.action for each in left] == [SetReplicas("parse", 8), SetReplicas("count", 8)]
     assert [mark.guard for mark in marks] == ["quota"]
-    old = Past(0.0, (done(SetExecutors(5), 10_000.0 - 3600), done(SetExecutors(4), 9_999.0)))
+    old = ControlMemory(0.0, (done(SetExecutors(5), 10_000.0 - 3600), done(SetExecutors(4), 9_999.0)))
     assert kept(settings, SetReplicas("parse", 8), old)[0] == SetReplicas("parse", 8)
 
 
@@ -151,11 +151,11 @@ def test_excluded_periods_hold_everything_but_orders_and_rollbacks():
 
 
 def test_what_made_things_worse_is_blocked_and_so_is_going_further():
-    past = Past(0.0, blocks=(Block(SetReplicas("parse", 3), gave_back=True, until=10_100.0),))
+    past = ControlMemory(0.0, blocks=(Block(SetReplicas("parse", 3), gave_back=True, until=10_100.0),))
     assert kept(SETTINGS, SetReplicas("parse", 3), past) == (None, ["blocked"])
     assert kept(SETTINGS, SetReplicas("parse", 2), past) == (None, ["blocked"])
     assert kept(SETTINGS, SetReplicas("parse", 8), past)[0] == SetReplicas("parse", 8)
-    past = Past(0.0, blocks=(Block(Quarantine("1"), gave_back=False, until=10_100.0),))
+    past = ControlMemory(0.0, blocks=(Block(Quarantine("1"), gave_back=False, until=10_100.0),))
     assert kept(SETTINGS, Quarantine("1"), past)[0] is None
     assert kept(SETTINGS, Quarantine("2"), past)[0] == Quarantine("2")
 

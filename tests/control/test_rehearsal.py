@@ -22,7 +22,7 @@ from foretide.control.rehearsal_plant import Plant
 from foretide.control.rehearsal_rig import Hog, Load, Rig
 from foretide.control.settings import GuardSettings
 from foretide.control.step import Control
-from foretide.control.world.forecasts import Ahead, Foresight, Outlook
+from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.setup import Target
 from foretide.errors import ControlSettingError
 from foretide.queueing.microbatch import batch_model
@@ -235,10 +235,12 @@ def test_a_forecast_acts_before_the_threshold_does():
         """What a model would say to which the disturbance has announced itself."""
         usual = 1.0
         looks = {
-            (metric, worker): Outlook("net", (Ahead(15.0, 6 * usual if worker == "1" and world.at > 86 else usual),))
+            (metric, worker): Forecast(
+                "net", (ForecastPoint(15.0, 6 * usual if worker == "1" and world.at > 86 else usual),)
+            )
             for worker in world.observed.executors
         }
-        return Foresight(looks)
+        return Forecasts(looks)
 
     predictive = rehearse(Control((Bypass(),)), stand, load, period=5.0, foresee=foresee)
     threshold = rehearse(Control((Bypass(),)), stand, load, period=5.0)

@@ -11,7 +11,7 @@ from control.worlds import even, loaded, observed, world
 from foretide.control.actions.registry import Quarantine, SetExecutors, SetReplicas
 from foretide.control.decisions.codec import from_json, to_json
 from foretide.control.decisions.decision import Decision, Wish
-from foretide.control.decisions.effects import TrialSettings
+from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.decisions.explain import explain
 from foretide.control.settings import GuardSettings
 from foretide.control.step import Control, step
@@ -66,7 +66,7 @@ def test_what_is_in_force_already_is_never_proposed():
 
 
 def test_a_request_that_is_never_observed_is_reported_and_may_be_made_again():
-    control = Control((Wants((SetReplicas("parse", 6),)),), FREE, TrialSettings(unobserved=30))
+    control = Control((Wants((SetReplicas("parse", 6),)),), FREE, EvaluationSettings(unobserved=30))
     state, _ = step(control, control.start(), world(1000.0))
     state, quiet = step(control, state, world(1030.0))
     assert quiet.idle
@@ -136,7 +136,7 @@ def trial(action, before_ms, after_ms, *, seen_before, seen_after, target=None, 
         def wish(self, state, world):
             return None, wants if 1000 <= world.at < 1090 else []
 
-    control = Control((Once(),), replace(FREE, down_window=0), TrialSettings(window=60))
+    control = Control((Once(),), replace(FREE, down_window=0), EvaluationSettings(window=60))
     state, decisions = control.start(), []
     for at in range(900, 1200, 10):
         late = at > 1000
@@ -214,7 +214,7 @@ def test_an_effect_says_how_long_it_took_to_be_in_force():
 
 def test_settings_of_trials_out_of_bounds_are_refused():
     with pytest.raises(ControlSettingError):
-        TrialSettings(window=0)
+        EvaluationSettings(window=0)
 
 
 rates = st.lists(st.tuples(st.floats(1, 5000), st.integers(1, 16)), min_size=1, max_size=8)

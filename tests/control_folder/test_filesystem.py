@@ -11,7 +11,7 @@ from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
 from foretide.control_folder import filesystem as publication_module
-from foretide.control_folder.filesystem import LocalPublication, ObjectStorePublication, open_publication
+from foretide.control_folder.filesystem import LocalFilesystem, ObjectStoreFilesystem, open_publication
 from foretide.errors import ControlFolderError
 
 
@@ -38,10 +38,10 @@ def object_store():
 @pytest.fixture(params=["disk", "object store"])
 def publication(request, tmp_path):
     if request.param == "disk":
-        return LocalPublication(tmp_path / "not yet" / "there")
+        return LocalFilesystem(tmp_path / "not yet" / "there")
     store = request.getfixturevalue("object_store")
     base = f"pipelines/{tmp_path.name}/foretide"
-    return ObjectStorePublication(f"s3a://{base}/", store, f"{base}/")
+    return ObjectStoreFilesystem(f"s3a://{base}/", store, f"{base}/")
 
 
 def test_a_file_that_was_never_written_is_none(publication):
@@ -123,7 +123,7 @@ def test_a_reader_sees_the_old_text_or_the_new_one_and_never_a_part(publication)
 
 
 def test_nothing_is_left_beside_the_files_themselves(tmp_path):
-    disk = LocalPublication(tmp_path)
+    disk = LocalFilesystem(tmp_path)
     disk.write("routes.json", "1")
     with pytest.raises(UnicodeEncodeError):
         disk.write("routes.json", "\ud800")
@@ -131,13 +131,13 @@ def test_nothing_is_left_beside_the_files_themselves(tmp_path):
 
 
 def test_executors_of_another_user_can_read_the_file(tmp_path):
-    LocalPublication(tmp_path).write("routes.json", "1")
+    LocalFilesystem(tmp_path).write("routes.json", "1")
     assert (tmp_path / "routes.json").stat().st_mode & 0o444 == 0o444
 
 
 def test_bytes_that_are_no_text_are_read_as_garbage_and_not_as_an_error(tmp_path):
     (tmp_path / "routes.json").write_bytes(b"\xff\xfe{}\x80")
-    assert "\N{REPLACEMENT CHARACTER}" in LocalPublication(tmp_path).read("routes.json")
+    assert "\N{REPLACEMENT CHARACTER}" in LocalFilesystem(tmp_path).read("routes.json")
 
 
 COUNT_UP = """
@@ -145,8 +145,8 @@ import sys, types
 from pathlib import Path
 package = sys.modules["foretide"] = types.ModuleType("foretide")  # without the rest, which takes seconds to load
 package.__path__ = [sys.argv[3]]
-from foretide.control_folder.filesystem import LocalPublication
-disk = LocalPublication(Path(sys.argv[1]))
+from foretide.control_folder.filesystem import LocalFilesystem
+disk = LocalFilesystem(Path(sys.argv[1]))
 for _ in range(int(sys.argv[2])):
     with disk.lock():
         disk.write("count", str(int(disk.read("count")) + 1))
@@ -154,16 +154,16 @@ for _ in range(int(sys.argv[2])):
 
 
 def test_two_processes_under_the_lock_lose_no_change(tmp_path):
-    LocalPublication(tmp_path).write("count", "0")
+    LocalFilesystem(tmp_path).write("count", "0")
     package = str(Path(publication_module.__file__).parents[1])
     command = [sys.executable, "-c", COUNT_UP, str(tmp_path), "100", package]
     processes = [subprocess.Popen(command) for _ in range(2)]
     assert [process.wait() for process in processes] == [0, 0]
-    assert LocalPublication(tmp_path).read("count") == "200"
+    assert LocalFilesystem(tmp_path).read("count") == "200"
 
 
 def test_two_threads_under_the_lock_lose_no_change(tmp_path):
-    disk = LocalPublication(tmp_path)
+    disk = LocalFilesystem(tmp_path)
     disk.write("count", "0")
 
     def count_up():

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import AlarmRuleError
-from foretide.metrics.alarm_rules import DEFAULT_RULES, Rule, Watch, judge
+from foretide.metrics.alarm_rules import DEFAULT_RULES, AlarmRule, AlarmState, judge
 from foretide.metrics.snapshot import Snapshot
 
-FULL = Rule("full", "capacity", above=0.9, meaning="A replica is full.")
+FULL = AlarmRule("full", "capacity", above=0.9, meaning="A replica is full.")
 
 
 def seen(at, figures=None, forecasts=None, age=0.0):
@@ -26,7 +26,7 @@ def capacity(value, at=0.0, operator="count"):
 
 def course(snapshots, *rules):
     """What is raised and what is over, one after the other, by the names of the subjects."""
-    watch, told = Watch(), []
+    watch, told = AlarmState(), []
     for snapshot in snapshots:
         watch, new, over = judge(watch, snapshot, rules)
         told.append(([alarm.subject for alarm in new], [alarm.subject for alarm in over]))
@@ -34,7 +34,7 @@ def course(snapshots, *rules):
 
 
 def raised(snapshot, *rules):
-    return {alarm.subject for alarm in judge(Watch(), snapshot, rules)[1]}
+    return {alarm.subject for alarm in judge(AlarmState(), snapshot, rules)[1]}
 
 
 # ---- what is compared
@@ -46,13 +46,13 @@ def test_above_means_more_than_the_value():
 
 
 def test_below_means_less_than_the_value():
-    slow = Rule("slow", "processed_rows_per_second", below=100)
+    slow = AlarmRule("slow", "processed_rows_per_second", below=100)
     assert raised(seen(0, {("processed_rows_per_second", "app"): 99.0}), slow) == {"app"}
     assert raised(seen(0, {("processed_rows_per_second", "app"): 100.0}), slow) == set()
 
 
 def test_peers_are_the_others_and_their_median_counts():
-    rule = Rule("slow", "worker_tuple_execution_time_ms", times_peers=2.0)
+    rule = AlarmRule("slow", "worker_tuple_execution_time_ms", times_peers=2.0)
     times = {"1": 4.1, "2": 1.0, "3": 2.0, "4": 90.0}  # the peers of 1 are at 1, 2 and 90: median 2
     workers = {("worker_tuple_execution_time_ms", worker): time for worker, time in times.items()}
     assert raised(seen(0, workers), rule) == {"1", "4"}
@@ -61,7 +61,7 @@ def test_peers_are_the_others_and_their_median_counts():
 
 
 def test_a_rule_for_one_subject_still_compares_it_with_its_peers():
-    rule = Rule("slow", "worker_tuple_execution_time_ms", times_peers=2.0, subject="1")
+    rule = AlarmRule("slow", "worker_tuple_execution_time_ms", times_peers=2.0, subject="1")
     times = {
         ("worker_tuple_execution_time_ms", worker): time for worker, time in {"1": 9.0, "2": 1.0, "3": 99.0}.items()
     }
@@ -71,12 +71,12 @@ def test_a_rule_for_one_subject_still_compares_it_with_its_peers():
 
 
 def test_one_alone_has_no_peers():
-    rule = Rule("slow", "worker_tuple_execution_time_ms", times_peers=2.0)
+    rule = AlarmRule("slow", "worker_tuple_execution_time_ms", times_peers=2.0)
     assert raised(seen(0, {("worker_tuple_execution_time_ms", "driver"): 1e9}), rule) == set()
 
 
 def test_another_metric_of_the_same_subject_may_be_the_limit():
-    rule = Rule("behind", "input_rows_per_second", above_metric="processed_rows_per_second")
+    rule = AlarmRule("behind", "input_rows_per_second", above_metric="processed_rows_per_second")
     figures = {("input_rows_per_second", "app"): 10.0, ("processed_rows_per_second", "app"): 9.0}
     assert raised(seen(0, figures), rule) == {"app"}
     assert raised(seen(0, {**figures, ("processed_rows_per_second", "app"): 10.0}), rule) == set()
@@ -111,7 +111,7 @@ def test_a_rule_on_the_forecast_looks_at_nothing_measured():
 
 
 def test_a_forecast_is_compared_with_a_measured_limit():
-    rule = Rule("ahead", "input_rows_per_second", above_metric="sustainable_rows_per_second", forecast=True)
+    rule = AlarmRule("ahead", "input_rows_per_second", above_metric="sustainable_rows_per_second", forecast=True)
     limit = {("sustainable_rows_per_second", "app"): 100.0}
     assert raised(seen(0, limit, {("input_rows_per_second", "app"): 101.0}), rule) == {"app"}
     assert raised(seen(0, limit, {("input_rows_per_second", "app"): 99.0}), rule) == set()
@@ -119,7 +119,7 @@ def test_a_forecast_is_compared_with_a_measured_limit():
 
 def test_an_alarm_on_a_forecast_says_that_it_is_foreseen():
     rule = replace(FULL, forecast=True)
-    _, [alarm], _ = judge(Watch(), seen(0, {}, {("capacity", "count"): 0.95}), (rule,))
+    _, [alarm], _ = judge(AlarmState(), seen(0, {}, {("capacity", "count"): 0.95}), (rule,))
     assert alarm.message == "A replica is full. capacity of 'count' is foreseen at 0.95 ratio."
 
 
@@ -157,7 +157,7 @@ def test_a_rule_must_hold_all_the_time_that_it_asks_for():
 
 def test_an_alarm_says_since_when_and_what_it_saw():
     lasting = replace(FULL, lasting=10)
-    watch, _, _ = judge(Watch(), capacity(0.95, 100), (lasting,))
+    watch, _, _ = judge(AlarmState(), capacity(0.95, 100), (lasting,))
     watch, [alarm], _ = judge(watch, capacity(0.98, 112), (lasting,))
     assert (alarm.since, alarm.at, alarm.value, alarm.rule) == (100, 112, 0.98, lasting)
     watch, _, _ = judge(watch, capacity(0.99, 120), (lasting,))
@@ -171,9 +171,9 @@ def test_subjects_are_judged_each_for_itself():
 
 
 def test_judging_changes_nothing_that_it_was_given():
-    before = Watch()
+    before = AlarmState()
     after, _, _ = judge(before, capacity(0.95), (FULL,))
-    assert before == Watch()
+    assert before == AlarmState()
     judge(after, capacity(0.1, 1), (FULL,))
     assert list(after.raised) == [("full", "count")]
 
@@ -187,7 +187,7 @@ def test_a_clock_that_jumps_back_raises_nothing_early_and_nothing_twice():
 
 # ---- growing
 
-GROWING = Rule("growing", "total_lag", growing=0.2, lasting=30)
+GROWING = AlarmRule("growing", "total_lag", growing=0.2, lasting=30)
 
 
 def lag(values, every=10, start=0):
@@ -228,7 +228,7 @@ def test_growth_that_has_ended_is_over():
 
 
 def test_growth_forgets_what_lies_before_the_time_it_looks_at():
-    watch = Watch()
+    watch = AlarmState()
     for snapshot in lag(range(100)):
         watch, _, _ = judge(watch, snapshot, (GROWING,))
     assert [at for at, _ in watch.history["growing", "app"]] == [960, 970, 980, 990]
@@ -266,7 +266,7 @@ def test_growth_starts_anew_when_the_clock_jumps_back():
 )
 def test_a_rule_that_makes_no_sense_is_refused_with_its_name(wrong, said):
     with pytest.raises(AlarmRuleError, match=f"rule '{wrong.get('name', 'mine')}': .*{said}"):
-        Rule(**{"name": "mine", "metric": "capacity", **wrong})
+        AlarmRule(**{"name": "mine", "metric": "capacity", **wrong})
 
 
 # ---- the rules that are on by themselves
@@ -286,7 +286,7 @@ EACH = {
 
 @pytest.mark.parametrize("rule", DEFAULT_RULES, ids=lambda rule: rule.name)
 def test_each_rule_that_is_on_by_itself_can_raise_its_alarm_and_no_other(rule):
-    watch, told = Watch(), []
+    watch, told = AlarmState(), []
     for snapshot in EACH[rule.name]:
         watch, new, _ = judge(watch, snapshot, DEFAULT_RULES)
         told += new
@@ -300,7 +300,7 @@ def test_the_rules_that_are_on_by_themselves_have_names_of_their_own():
 
 
 def test_a_rule_without_a_meaning_has_a_message_all_the_same():
-    _, [alarm], _ = judge(Watch(), capacity(0.95), (replace(FULL, meaning=""),))
+    _, [alarm], _ = judge(AlarmState(), capacity(0.95), (replace(FULL, meaning=""),))
     assert alarm.message == (
         "capacity of 'count' is 0.95 ratio. "
         "Likely source: operator 'count', whose busiest replica is busy 95% of the time."
@@ -317,7 +317,7 @@ STEPS = st.lists(
 @settings(deadline=None, max_examples=50)
 @given(STEPS, st.integers(0, 20))
 def test_new_and_over_alternate_for_every_subject_whatever_the_clock_does(steps, lasting):
-    rule, watch, up = replace(FULL, lasting=lasting), Watch(), set()
+    rule, watch, up = replace(FULL, lasting=lasting), AlarmState(), set()
     for at, values in steps:
         watch, new, over = judge(
             watch, seen(at, {("capacity", name): value for name, value in values.items()}), (rule,)

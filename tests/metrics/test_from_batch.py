@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from foretide.metrics.batch import BatchReport, BoltTimes, EdgeFlow, SourceRange, StateSize, TaskRun
 from foretide.metrics.catalogue.registry import CATALOGUE
 from foretide.metrics.catalogue.stream import EDGE, OPERATOR, QUERY, TASK
-from foretide.metrics.from_batch import Around, SpoutFigures, service_scv, stream_samples
+from foretide.metrics.from_batch import BatchContext, SpoutFigures, service_scv, stream_samples
 from foretide.metrics.metric import Level
 
 STREAM = {metric.name for metric in (*QUERY, *OPERATOR, *EDGE, *TASK)}
@@ -87,7 +87,7 @@ REPORT = BatchReport(
     state=StateSize(10, 4096, 1),
     watermark=SINCE_1970 - 12.5,
 )
-AROUND = Around(
+AROUND = BatchContext(
     2.0,
     "app",
     {"lines": SpoutFigures(310.0, 0.9, 0.8, 600)},
@@ -296,13 +296,13 @@ def test_a_latency_below_0_is_no_latency():
 
 def test_what_spark_did_not_say_has_no_sample():
     bare = BatchReport(0, SINCE_1970, 1.0, 0, None, None)
-    assert {metric for metric, _ in figures(bare, Around(1.0, "app"))} == {
+    assert {metric for metric, _ in figures(bare, BatchContext(1.0, "app"))} == {
         "batch",
         "input_rows",
         "input_rows_per_second",
         "processed_rows_per_second",
     }
-    assert figures(replace(bare, phases={"walCommit": 9}), Around(1.0, "app"))["commit_ms", "app"] == 9
+    assert figures(replace(bare, phases={"walCommit": 9}), BatchContext(1.0, "app"))["commit_ms", "app"] == 9
 
 
 # ---- service_scv
@@ -386,7 +386,7 @@ REPORTS = st.builds(
     state=st.none() | st.builds(StateSize, COUNTS, COUNTS, COUNTS),
 )
 AROUNDS = st.builds(
-    Around,
+    BatchContext,
     interval=st.just(0.0) | st.floats(-10, -0.001) | st.floats(0.001, 1e4),
     query=st.just("app"),
     spouts=st.dictionaries(

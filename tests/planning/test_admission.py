@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretide.errors import ModelError
-from foretide.planning.admission import Action, Observation, ProgressState, ProgressTuner, step_sources
+from foretide.planning.admission import Observation, ProgressState, ProgressTuner, TunerMove, step_sources
 from foretide.planning.latency_tuner import LatencyTuner
 
-INCREASE, DECREASE, NO_CHANGE = Action.INCREASE, Action.DECREASE, Action.NO_CHANGE
+INCREASE, DECREASE, NO_CHANGE = TunerMove.INCREASE, TunerMove.DECREASE, TunerMove.NO_CHANGE
 
 
-def play(tuner, limit: int, *progress: float) -> list[tuple[Action, int]]:
+def play(tuner, limit: int, *progress: float) -> list[tuple[TunerMove, int]]:
     state, seen = tuner.start(limit), []
     for value in progress:
         state, verdict = tuner.step(state, Observation(value))
@@ -99,9 +99,9 @@ def test_anything_with_two_methods_is_a_tuner():
             return limit
 
         def step(self, state, seen):
-            from foretide.planning.admission import Verdict
+            from foretide.planning.admission import TunerStep
 
-            return state, Verdict(state, NO_CHANGE, "fixed")
+            return state, TunerStep(state, NO_CHANGE, "fixed")
 
     _, verdicts = step_sources(Fixed(), {}, {"a": Observation(1.0)}, first_limit=7)
     assert verdicts["a"].limit == 7

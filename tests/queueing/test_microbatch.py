@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretide.errors import BatchOverloadError, LatencyOutOfReachError
-from foretide.queueing.microbatch import BatchModel, Stage, batch_model, stage_work
+from foretide.queueing.microbatch import BatchModel, StagePlan, batch_model, stage_work
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 
@@ -20,7 +20,7 @@ costs = st.builds(
 )
 stages = st.lists(
     st.builds(
-        lambda w, r, more: Stage("s", w, r, r + more),
+        lambda w, r, more: StagePlan("s", w, r, r + more),
         st.floats(1e-5, 1e-2),
         st.integers(1, 20),
         st.integers(0, 20),
@@ -72,7 +72,7 @@ def test_latency_and_rate_undo_each_other(query, share):
 
 
 def test_rows_wait_for_the_next_batch_and_then_for_all_of_it():
-    steady = BatchModel(BatchCosts(4, fixed_cost=0.2, trigger=1.0), (Stage("a", 1e-3, 4, 4),)).steady(400.0)
+    steady = BatchModel(BatchCosts(4, fixed_cost=0.2, trigger=1.0), (StagePlan("a", 1e-3, 4, 4),)).steady(400.0)
     assert (steady.interval, steady.length) == (1.0, pytest.approx(0.3))
     assert steady.mean_latency == pytest.approx(0.8)
     assert steady.latency(1.0) == pytest.approx(1.3)
@@ -81,19 +81,19 @@ def test_rows_wait_for_the_next_batch_and_then_for_all_of_it():
 
 def test_fixed_cost_grows_with_the_pool_and_not_with_the_active():
     base = BatchCosts(8, fixed_cost=0.1, task_cost=0.025)
-    few, many = (BatchModel(base, (Stage("a", 1e-3, r, 32),)) for r in (2, 8))
+    few, many = (BatchModel(base, (StagePlan("a", 1e-3, r, 32),)) for r in (2, 8))
     assert few.overhead == many.overhead == pytest.approx(0.9)
     assert many.seconds_per_row == few.seconds_per_row / 4
-    assert BatchModel(base, (Stage("a", 1e-3, 2, 2),)).overhead == pytest.approx(0.15)
+    assert BatchModel(base, (StagePlan("a", 1e-3, 2, 2),)).overhead == pytest.approx(0.15)
 
 
 def test_replicas_beyond_the_cores_help_nothing():
     base = BatchCosts(4, fixed_cost=0.1)
-    assert BatchModel(base, (Stage("a", 1e-3, 16, 16),)).highest_rate == pytest.approx(4000.0)
+    assert BatchModel(base, (StagePlan("a", 1e-3, 16, 16),)).highest_rate == pytest.approx(4000.0)
 
 
 def test_a_latency_below_an_empty_batch_is_out_of_reach():
-    query = BatchModel(BatchCosts(4, fixed_cost=0.2), (Stage("a", 1e-3, 4, 4),))
+    query = BatchModel(BatchCosts(4, fixed_cost=0.2), (StagePlan("a", 1e-3, 4, 4),))
     with pytest.raises(LatencyOutOfReachError) as caught:
         query.highest_rate_within(0.29)
     assert caught.value.best == pytest.approx(0.3)
@@ -104,14 +104,16 @@ def test_work_follows_visits_or_the_measured_sum():
     assert stage_work(network, BatchCosts(1)) == pytest.approx({"a": 0.1, "b": 0.6})
     assert stage_work(network, BatchCosts(1, work_per_row=1.4)) == pytest.approx({"a": 0.2, "b": 1.2})
     query = batch_model(network, BatchCosts(8), {"a": 2, "b": 3}, {"b": 6})
-    assert query.stages == (Stage("a", pytest.approx(0.1), 2, 2), Stage("b", pytest.approx(0.6), 3, 6))
+    assert query.stages == (StagePlan("a", pytest.approx(0.1), 2, 2), StagePlan("b", pytest.approx(0.6), 3, 6))
 
 
 def test_a_query_without_work_has_no_limit():
-    assert BatchModel(BatchCosts(1, fixed_cost=0.1), (Stage("a", 0.0, 1, 1),)).highest_rate == math.inf
+    assert BatchModel(BatchCosts(1, fixed_cost=0.1), (StagePlan("a", 0.0, 1, 1),)).highest_rate == math.inf
 
 
 def test_replicas_beyond_the_cores_take_turns():
     costs = BatchCosts(cores=4, fixed_cost=0.1, task_cost=0.0)
-    per_row = [BatchModel(costs, (Stage("parse", 1e-3, active, active),)).seconds_per_row for active in (3, 4, 6, 8)]
+    per_row = [
+        BatchModel(costs, (StagePlan("parse", 1e-3, active, active),)).seconds_per_row for active in (3, 4, 6, 8)
+    ]
     assert per_row == pytest.approx([1e-3 / 3, 1e-3 / 4, 1e-3 * 2 / 6, 1e-3 * 2 / 8])

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from foretide.errors import MonitoringError
-from foretide.metrics.alarm_rules import DEFAULT_RULES, Rule
+from foretide.metrics.alarm_rules import DEFAULT_RULES, AlarmRule
 from foretide.metrics.catalogue.registry import CATALOGUE
 from foretide.metrics.smoothing import Fading, Window
 from foretide.settings.monitoring import SMOOTHED, MonitorSettings
@@ -49,7 +49,7 @@ def test_what_makes_sense_is_taken():
         ({"prometheus_port": -1}, "no port -1 for Prometheus; give 0 to 65535"),
         ({"prometheus_port": 65536}, "no port 65536"),
         (
-            {"rules": (Rule("mine", "capacity", above=1), Rule("mine", "lag", above=1))},
+            {"rules": (AlarmRule("mine", "capacity", above=1), AlarmRule("mine", "lag", above=1))},
             "several rules are called mine; give each a name of its own",
         ),
     ],

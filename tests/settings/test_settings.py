@@ -16,7 +16,7 @@ from foretide.control.step import Control
 from foretide.control.world.setup import Target
 from foretide.durations import in_seconds
 from foretide.errors import ControlSettingError, SettingsError
-from foretide.settings.control import LoopSettings, PolicyName
+from foretide.settings.control import ControlSettings, PolicyName
 from foretide.settings.kinds import bare
 from foretide.settings.load import in_force, load_settings
 from foretide.settings.monitoring import MonitorSettings
@@ -36,10 +36,10 @@ CHANGED = {
     "monitoring.webhook": "https://example.org/alarms",
     "monitoring.node_exporters": {"far": "far:9100"},
     "monitoring.rules": [{"name": "too-late", "metric": "latency_p99_ms", "above": 2000.0, "lasting": "10 s"}],
-    "control.policies": ["static", "reactive", "processors", "paper_rule", "replicas", "admission", "bypass"],
+    "control.policies": ["static", "reactive", "processors", "prediction_error", "replicas", "admission", "bypass"],
     "guards.excluded": [{"start": "22h", "end": 21600.0}],
     "bypass.symptoms": [{"metric": "worker_slowness", "floor": 0.5}],
-    "paper_rule.metric": "worker_slowness",
+    "prediction_error.metric": "worker_slowness",
 }
 
 
@@ -230,7 +230,7 @@ def test_what_a_higher_rank_overrides_is_checked_all_the_same():
         ("votes.memory=inf", "'inf' will not do; give a number"),
         ("run.audit_ids=perhaps", "'perhaps' will not do; give true or false"),
         ("control.mode=watch", "'watch' will not do; give one of: act, advise"),
-        ("control.policies=bypass,magic", "'magic' will not do; give a list of: bypass, paper_rule"),
+        ("control.policies=bypass,magic", "'magic' will not do; give a list of: bypass, prediction_error"),
         ("control.policies=bypass,bypass", "policies names bypass more than once"),
         ("control.horizon=0", "give a period from 0 on and a horizon above 0"),
         ("monitoring.rules=x", "'x' is no JSON"),
@@ -243,7 +243,7 @@ def test_what_a_higher_rank_overrides_is_checked_all_the_same():
         ('guards.excluded=[{"start": "25h", "end": 1}]', "give seconds after midnight"),
         ('monitoring.node_exporters={"far": 3}', "3 will not do; give a table of texts"),
         ('bypass.symptoms=[{"metric": "zzz"}]', "symptom 'zzz': give metrics of the catalogue"),
-        ("paper_rule.metric=zzz", "'zzz' is not in the catalogue"),
+        ("prediction_error.metric=zzz", "'zzz' is not in the catalogue"),
         ("run.tries=0", "tries=0 (give 1 or more)"),
         ("run.output_mode=some", "output_mode=some (give one of append, update, complete)"),
         ("run.batch_timeout=0", "batch_timeout=0.0 (give seconds above 0, or none)"),
@@ -360,9 +360,9 @@ def test_every_policy_can_be_made_with_its_own_settings(name):
 
 
 def test_policies_are_named_as_settings_or_as_decisions_name_them_and_others_are_refused_with_what_there_is():
-    made = Settings().to_control(["hot-keys", "paper_rule", Bypass()]).policies
-    assert [policy.name for policy in made] == ["hot-keys", "paper-rule", "bypass"]
-    with pytest.raises(ControlSettingError, match=r"no policy 'oracle'; there are bypass, paper_rule, .*static"):
+    made = Settings().to_control(["hot-keys", "prediction_error", Bypass()]).policies
+    assert [policy.name for policy in made] == ["hot-keys", "prediction-error", "bypass"]
+    with pytest.raises(ControlSettingError, match=r"no policy 'oracle'; there are bypass, prediction_error, .*static"):
         Settings().to_control(["replicas", "oracle"])
 
 
@@ -414,8 +414,8 @@ def test_whatever_is_said_to_be_seconds_takes_durations():
 
 def test_the_loop_refuses_what_makes_no_sense_in_python_too():
     with pytest.raises(ControlSettingError, match="more than once"):
-        LoopSettings(policies=("bypass", "bypass"))
+        ControlSettings(policies=("bypass", "bypass"))
     with pytest.raises(ControlSettingError, match="a period from 0 on"):
-        LoopSettings(period=-1)
+        ControlSettings(period=-1)
     with pytest.raises(SettingsError, match="run settings: out of bounds: tries=0"):
         RunSettings(tries=0)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from foretide.queueing.microbatch import BatchModel, Stage
+from foretide.queueing.microbatch import BatchModel, StagePlan
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.routes import Route
+from foretide.simulation.routes import RouteChange
 from foretide.simulation.scenario import Scenario
 from foretide.simulation.simulate import simulate
 from foretide.simulation.workers import Outage, Slowdown
@@ -20,7 +20,7 @@ def run(network, workers, duration, costs, seed=1, **options):
     return simulate(Scenario(network, workers, duration, batching=costs, **options), np.random.default_rng(seed))
 
 
-ONE_TASK = {"count": (Route((1.0, 0.0)),)}
+ONE_TASK = {"count": (RouteChange((1.0, 0.0)),)}
 
 
 def test_three_batches_counted_by_hand():
@@ -49,7 +49,7 @@ def test_the_trigger_spaces_the_starts():
 
 def test_fixed_cost_grows_with_the_pool_and_not_with_the_active_tasks():
     def length(active, pool):
-        routes = {"count": (Route.first(active, pool, spread="even"),)}
+        routes = {"count": (RouteChange.first(active, pool, spread="even"),)}
         costs = BatchCosts(4, 0.1, 0.01)
         return run(regular(100.0, 1e6), {"count": pool}, 60.0, costs, routes=routes).batches.length.value
 
@@ -71,8 +71,8 @@ def test_steady_batch_length():
 @pytest.mark.parametrize(("active", "pool"), [(2, 4), (4, 12), (8, 16)])
 def test_foretides_own_batch_model_agrees_with_the_simulator(active, pool):
     costs = BatchCosts(cores=4, fixed_cost=0.2, task_cost=0.01)
-    steady = BatchModel(costs, (Stage("count", 1e-3, active, pool),)).steady(1500.0)
-    routes = {"count": (Route.first(active, pool, spread="even"),)}
+    steady = BatchModel(costs, (StagePlan("count", 1e-3, active, pool),)).steady(1500.0)
+    routes = {"count": (RouteChange.first(active, pool, spread="even"),)}
     result = run(regular(1500.0, 1000.0), {"count": pool}, 300.0, costs, warmup=50.0, routes=routes)
     assert result.batches.length.value == pytest.approx(steady.length, rel=0.02)
     assert result.batches.rows.value == pytest.approx(steady.rows, rel=0.02)
@@ -81,7 +81,7 @@ def test_foretides_own_batch_model_agrees_with_the_simulator(active, pool):
 
 def test_the_slowest_task_decides():
     def mean(weights):
-        routes = {"count": (Route(weights, spread="even"),)}
+        routes = {"count": (RouteChange(weights, spread="even"),)}
         return run(regular(1000.0, 1000.0), {"count": 4}, 60.0, BatchCosts(4, 0.5), routes=routes)
 
     level, skewed = mean((1.0, 1.0, 1.0, 1.0)), mean((5.0, 1.0, 1.0, 1.0))
@@ -112,7 +112,7 @@ def test_tasks_lost_with_a_core_run_again_and_nothing_is_lost():
 
 def test_a_route_takes_effect_with_the_next_batch():
     """All rows to one task, then spread over four: batches get shorter after the change."""
-    routes = {"count": (Route((1.0, 0.0, 0.0, 0.0)), Route((1.0,) * 4, since=50.0, spread="even"))}
+    routes = {"count": (RouteChange((1.0, 0.0, 0.0, 0.0)), RouteChange((1.0,) * 4, since=50.0, spread="even"))}
     result = run(regular(700.0, 1000.0), {"count": 4}, 100.0, BatchCosts(4, 0.3), routes=routes, batches=10)
     latency = result.timeline.latency[0.5]
     assert latency[3] == pytest.approx(1.5 * 0.3 / (1 - 0.7), rel=0.2)

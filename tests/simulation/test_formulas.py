@@ -8,7 +8,7 @@ import pytest
 from foretide.queueing.completion import expected_completion_time
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.queueing.sojourn import expected_sojourns, expected_total_sojourn
-from foretide.simulation.routes import Route
+from foretide.simulation.routes import RouteChange
 from foretide.simulation.scenario import Scenario
 from foretide.simulation.simulate import simulate
 
@@ -162,7 +162,7 @@ def test_batches_of_fifty_wait_as_m_x_m_1_says():
 
 
 def test_random_routes_thin_a_poisson_stream():
-    result = run(single(10.0, 10.0), {"only": 3}, tuples=300_000, routes={"only": (Route((2.0, 1.0, 1.0)),)})
+    result = run(single(10.0, 10.0), {"only": 3}, tuples=300_000, routes={"only": (RouteChange((2.0, 1.0, 1.0)),)})
     busy, calm = 1 / (10.0 - 5.0), 1 / (10.0 - 2.5)
     assert result.operator("only").sojourn.covers(0.5 * busy + 0.5 * calm)
 

@@ -9,10 +9,10 @@ from foretide.queueing.network import Flow, Network, Operator
 from foretide.simulation.model import scenario_of
 from foretide.simulation.pipeline import run_pipeline
 from foretide.simulation.report import report
-from foretide.simulation.routes import Route
+from foretide.simulation.routes import RouteChange
 from foretide.simulation.scenario import Scenario
 from foretide.simulation.simulate import simulate
-from foretide.simulation.variation import ArrivalStream, Curve, Variation
+from foretide.simulation.variation import ArrivalStream, RateCurve, Variation
 from foretide.simulation.workers import Outage, Slowdown
 
 
@@ -46,7 +46,9 @@ DISTURBED = {
         Outage(2, 70.0, 95.0, "left"),
         Outage(0, 100.0, 130.0, "right"),
     ),
-    "routes": {"right": (Route((3.0, 1.0)), Route((0.0, 1.0), since=99.0), Route((1.0, 1.0), since=140.0))},
+    "routes": {
+        "right": (RouteChange((3.0, 1.0)), RouteChange((0.0, 1.0), since=99.0), RouteChange((1.0, 1.0), since=140.0))
+    },
 }
 
 
@@ -86,7 +88,7 @@ def test_same_seed_same_result_and_another_seed_another():
 
 def test_a_route_leaves_arrivals_and_service_times_as_they_were():
     plain = simulate(diamond(), np.random.default_rng(2))
-    routed = simulate(diamond(routes={"out": (Route((1.0, 1.0)),)}), np.random.default_rng(2))
+    routed = simulate(diamond(routes={"out": (RouteChange((1.0, 1.0)),)}), np.random.default_rng(2))
     assert plain.operator("in") == routed.operator("in")
     assert plain.operator("right") == routed.operator("right")
     assert plain.operator("out").sojourn.value < routed.operator("out").sojourn.value
@@ -107,8 +109,8 @@ def one(**options):
 
 def test_a_slow_worker_hurts_while_it_is_slow_and_a_bypass_helps():
     slow = {"workers": 4, "rate": 16.0, "batches": 20, "slowdowns": (Slowdown(0, 100.0, 300.0, 0.1, "only"),)}
-    equal = (Route((1.0,) * 4),)
-    bypass = (*equal, Route((0.0, 1.0, 1.0, 1.0), since=110.0), Route((1.0,) * 4, since=310.0))
+    equal = (RouteChange((1.0,) * 4),)
+    bypass = (*equal, RouteChange((0.0, 1.0, 1.0, 1.0), since=110.0), RouteChange((1.0,) * 4, since=310.0))
     hurt = simulate(one(**slow, routes={"only": equal}), np.random.default_rng(1)).timeline.latency[0.95]
     helped = simulate(one(**slow, routes={"only": bypass}), np.random.default_rng(1)).timeline.latency[0.95]
     assert max(hurt[:4]) < 2
@@ -117,7 +119,7 @@ def test_a_slow_worker_hurts_while_it_is_slow_and_a_bypass_helps():
 
 
 def test_arrivals_follow_their_curve():
-    curve = Curve((0.0, 100.0, 200.0), (100.0, 400.0, 50.0))
+    curve = RateCurve((0.0, 100.0, 200.0), (100.0, 400.0, 50.0))
     network = Network((Operator("only", 1000.0),), external={"only": 1.0})
     result = simulate(
         Scenario(network, {"only": 1}, 300.0, curves={"only": curve}, batches=3), np.random.default_rng(1)
@@ -127,7 +129,7 @@ def test_arrivals_follow_their_curve():
 
 @pytest.mark.parametrize("scv", [0.0, 0.3, 1.0, 3.0])
 def test_arrival_gaps_have_the_given_variation(scv):
-    times = ArrivalStream(Curve.constant(10.0), Variation(scv), np.random.default_rng(1), 10_000.0).until(1e9)
+    times = ArrivalStream(RateCurve.constant(10.0), Variation(scv), np.random.default_rng(1), 10_000.0).until(1e9)
     gaps = np.diff(times)
     assert gaps.mean() == pytest.approx(0.1, rel=0.03)
     assert gaps.var() / gaps.mean() ** 2 == pytest.approx(scv, rel=0.05, abs=1e-9)
@@ -135,11 +137,11 @@ def test_arrival_gaps_have_the_given_variation(scv):
 
 @pytest.mark.parametrize("shape", ["steps", "linear"])
 def test_curves_invert_and_pause(shape):
-    curve = Curve((0.0, 10.0, 20.0, 30.0, 40.0), (5.0, 0.0, 0.0, 8.0, 2.0), shape)
+    curve = RateCurve((0.0, 10.0, 20.0, 30.0, 40.0), (5.0, 0.0, 0.0, 8.0, 2.0), shape)
     times = np.array([0.5, 3.0, 9.5, 33.0, 45.0, 100.0])
     counts = np.array([curve.expected(time) for time in times])
     assert curve.when(counts) == pytest.approx(times)
-    pause = ArrivalStream(Curve((0.0, 5.0), (3.0, 0.0)), Variation(0.0), np.random.default_rng(1), 100.0)
+    pause = ArrivalStream(RateCurve((0.0, 5.0), (3.0, 0.0)), Variation(0.0), np.random.default_rng(1), 100.0)
     assert pause.until(1e9).tolist() == pytest.approx([i / 3 for i in range(1, 16)], abs=1e-9)
 
 
@@ -167,12 +169,12 @@ def test_progress_rises_to_one():
         ({"batches": 1}, "batches is 1"),
         ({"confidence": 1.0}, "confidence is 1"),
         ({"limit": 0}, "limit is 0"),
-        ({"routes": {"only": (Route((1.0, 1.0)),)}}, "2 weights for a pool of 1"),
-        ({"routes": {"only": (Route((0.0,)),)}}, "no task active"),
-        ({"routes": {"only": (Route((-1.0,)),)}}, "weights are (-1.0,)"),
-        ({"routes": {"only": (Route((1.0,), since=3.0),)}}, "begins at 3"),
-        ({"routes": {"only": (Route((1.0,)), Route((1.0,)))}}, "not in order"),
-        ({"routes": {"other": (Route((1.0,)),)}}, "operator 'other'"),
+        ({"routes": {"only": (RouteChange((1.0, 1.0)),)}}, "2 weights for a pool of 1"),
+        ({"routes": {"only": (RouteChange((0.0,)),)}}, "no task active"),
+        ({"routes": {"only": (RouteChange((-1.0,)),)}}, "weights are (-1.0,)"),
+        ({"routes": {"only": (RouteChange((1.0,), since=3.0),)}}, "begins at 3"),
+        ({"routes": {"only": (RouteChange((1.0,)), RouteChange((1.0,)))}}, "not in order"),
+        ({"routes": {"other": (RouteChange((1.0,)),)}}, "operator 'other'"),
         ({"slowdowns": (Slowdown(0, 0.0, 1.0, -1.0, "only"),)}, "speed is -1"),
         ({"slowdowns": (Slowdown(3, 0.0, 1.0, 0.5, "only"),)}, "worker 3 of only: does not exist"),
         ({"slowdowns": (Slowdown(0, 0.0, float("inf"), 0.0, "only"),)}, "never comes back"),
@@ -192,7 +194,7 @@ def test_bad_input_is_refused_with_its_figures(options, figure):
 )
 def test_bad_curves_are_refused(since, rates):
     with pytest.raises(ModelError):
-        Curve(since, rates)
+        RateCurve(since, rates)
 
 
 def test_bad_variation_is_refused():
@@ -234,7 +236,7 @@ def test_a_pipeline_from_a_file():
     assert scenario.workers == {"parse": 2, "count": 6}
     assert scenario.routes["count"][0].shares == (0.5, 0.5, 0, 0, 0, 0)
     assert scenario.slowdowns[0].speed == 0.25
-    assert scenario.curve_of("parse") == Curve((0.0, 30.0), (150.0, 300.0))
+    assert scenario.curve_of("parse") == RateCurve((0.0, 30.0), (150.0, 300.0))
 
 
 def test_micro_batches_from_a_file():

@@ -6,7 +6,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from foretide.simulation.routes import Route, Router
+from foretide.simulation.routes import RouteChange, Router
 from foretide.simulation.stations import RoutedStation, SharedStation, UnevenStation
 from foretide.simulation.workers import Outage, Slowdown, WorkerTimeline, timelines
 
@@ -116,7 +116,7 @@ def test_slow_and_lost_workers_against_the_reference(seed):
 @pytest.mark.parametrize("seed", range(10))
 def test_routed_tasks_are_queues_of_their_own(seed):
     _, _, arrivals, works = case(seed)
-    routes = [Route((3.0, 0.0, 1.0)), Route((0.0, 1.0, 1.0), since=30.0)]
+    routes = [RouteChange((3.0, 0.0, 1.0)), RouteChange((0.0, 1.0, 1.0), since=30.0)]
     tasks = Router(routes, np.random.default_rng(seed)).assign(arrivals)
     station = RoutedStation(3, Router(routes, np.random.default_rng(seed)), {})
     ends = station.serve(arrivals, works) + works
@@ -128,7 +128,7 @@ def test_routed_tasks_are_queues_of_their_own(seed):
 
 def test_routed_task_that_is_gone_loses_only_what_it_works_on():
     station = RoutedStation(
-        2, Router([Route((1.0, 0.0))], np.random.default_rng(1)), timelines([], [Outage(0, 1.0, 5.0)])
+        2, Router([RouteChange((1.0, 0.0))], np.random.default_rng(1)), timelines([], [Outage(0, 1.0, 5.0)])
     )
     assert station.admit(0.5, 2.0) == (0.5, 1.0, True)
     assert station.admit(0.6, 2.0) == (5.0, 7.0, False), "what waits for the task waits until it is back"
@@ -136,7 +136,7 @@ def test_routed_task_that_is_gone_loses_only_what_it_works_on():
 
 @pytest.mark.parametrize("spread", ["random", "even"])
 def test_routes_follow_their_weights(spread):
-    router = Router([Route((4.0, 3.0, 0.0, 1.0), spread=spread)], np.random.default_rng(3))
+    router = Router([RouteChange((4.0, 3.0, 0.0, 1.0), spread=spread)], np.random.default_rng(3))
     counts = np.bincount(router.assign(np.zeros(8000)), minlength=4)
     slack = 10 if spread == "even" else 200
     assert np.abs(counts - [4000, 3000, 0, 1000]).max() <= slack
@@ -144,7 +144,7 @@ def test_routes_follow_their_weights(spread):
 
 
 def test_one_at_a_time_follows_the_same_even_turns():
-    routes = [Route((2.0, 1.0, 1.0), spread="even")]
+    routes = [RouteChange((2.0, 1.0, 1.0), spread="even")]
     together = Router(routes, np.random.default_rng(1)).assign(np.zeros(50))
     singly = Router(routes, np.random.default_rng(1))
     assert [singly.assign_one(0.0) for _ in range(50)] == together.tolist()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store.metric_store import MetricStore
-from foretide.store.records import AlarmRecord, Series
+from foretide.store.records import AlarmRecord, StoredSeries
 
 PIPELINES = (f"pipeline-{number}" for number in count())
 """A name for each example, so that examples share a store and not their samples."""
@@ -102,7 +102,7 @@ def test_forgetting_removes_what_is_older_and_nothing_else(store, samples, befor
     left = {name: one for name, one in kept(samples).items() if one.at >= before}
     assert kept(store.read(pipeline)) == left
     assert removed == len(kept(samples)) - len(left)
-    assert set(store.series(pipeline)) == {Series(one.metric, one.subject) for one in left.values()}
+    assert set(store.series(pipeline)) == {StoredSeries(one.metric, one.subject) for one in left.values()}
 
 
 def test_subjects_can_be_chosen(store):
@@ -149,7 +149,7 @@ def test_pipelines_do_not_see_each_other(store):
 def test_series_come_in_the_order_in_which_they_were_first_seen(store):
     store.write("p", [sample(1.0, metric="z")])
     store.write("p", [sample(2.0, metric="a"), sample(2.0, metric="z")])
-    assert store.series("p") == [Series("z", "worker-1"), Series("a", "worker-1")]
+    assert store.series("p") == [StoredSeries("z", "worker-1"), StoredSeries("a", "worker-1")]
 
 
 def test_a_store_keeps_what_it_has_when_it_is_opened_again(store, location):

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine
 
 from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Decision, Effect, Wish
-from foretide.control.history.recorded import Recorded
+from foretide.control.history.recorded import RecordedWorld
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import OperatorSetup, Setup, Target
 from foretide.errors import StoreError
@@ -26,7 +26,7 @@ PIPELINES = (f"pipeline-{number}" for number in count())
 WISH = Wish("replicas", SetReplicas("parse", 4), "the load rises, half of a pair \ud800 and nul \0")
 BETTER = Effect(1, "better", "latency_p99_ms went from 900 to 400: better", "latency_p99_ms", 900.0, 400.0, 1.5)
 SETUP = Setup("p", (OperatorSetup("read", spout=True), OperatorSetup("parse", pool=8, edge="parse")))
-RECORDED = Recorded(
+RECORDED = RecordedWorld(
     5.0, SETUP, Target(2.0), Observed(routes={"parse": (1.0, 0.0)}, quarantined=frozenset("3")), ("replicas",)
 )
 

@@ -4,7 +4,7 @@ import pytest
 
 from foretide.topology.graph import Bolt, From, Spout, Topology
 from foretide.topology.groupings import Fields, LocalOrShuffle
-from foretide.topology.shape import Shape
+from foretide.topology.shape import PlanShape
 from foretide.topology.sources import Rate
 
 
@@ -21,7 +21,7 @@ def local(name, *inputs, **options):
 
 
 def shape(*bolts, spouts=("lines",), chained=(), stateful=()):
-    return Shape.of(Topology("app", [Spout(name, Rate(1)) for name in spouts], bolts), set(chained), set(stateful))
+    return PlanShape.of(Topology("app", [Spout(name, Rate(1)) for name in spouts], bolts), set(chained), set(stateful))
 
 
 def test_the_scan_behind_an_edge_is_its_spout():
@@ -56,7 +56,7 @@ def test_another_number_of_scans_than_is_known_leaves_all_of_them_open(count):
 
 def test_what_feeds_an_edge_that_is_not_known_is_not_known():
     assert shape(bolt("parse", "lines")).scan("elsewhere", 0, 1) is None
-    assert Shape().scan("parse", 0, 1) is None
+    assert PlanShape().scan("parse", 0, 1) is None
 
 
 # ---- chained bolts
@@ -127,4 +127,4 @@ def test_two_stateful_bolts_on_two_spouts_have_scans_that_cannot_be_told_apart()
 
 def test_an_exchange_whose_writer_is_not_known_has_nobody_behind_it():
     assert shape(bolt("count", "lines"), stateful={"count"}).after(None) is None
-    assert Shape().after("lines") == "lines"
+    assert PlanShape().after("lines") == "lines"

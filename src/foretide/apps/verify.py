@@ -21,7 +21,7 @@ _CHUNK = 500_000
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """What was handed out, and how the output compares with the truth, row by row."""
 
     handed_out: int
@@ -73,13 +73,17 @@ def input_rows(plan: ReplayPlan, origin: float) -> pd.DataFrame:
     return frame
 
 
-def verify(pipeline: Pipeline, plan: ReplayPlan, result: str, truth: Callable[[pd.DataFrame], pd.DataFrame]) -> Verdict:
+def verify(
+    pipeline: Pipeline, plan: ReplayPlan, result: str, truth: Callable[[pd.DataFrame], pd.DataFrame]
+) -> Verification:
     """Compare an output stream with the truth worked out from the input without Spark."""
     expected = truth(input_rows(plan, origin_of(pipeline)))
     columns = list(expected.columns)
     found = pipeline.output(result).toPandas()[columns]
     wanted, there = _multiset(expected), _multiset(found)
-    return Verdict(plan.total_rows or 0, len(expected), len(found), (wanted - there).total(), (there - wanted).total())
+    return Verification(
+        plan.total_rows or 0, len(expected), len(found), (wanted - there).total(), (there - wanted).total()
+    )
 
 
 def _multiset(frame: pd.DataFrame) -> Counter[tuple[Any, ...]]:

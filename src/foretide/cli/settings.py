@@ -12,7 +12,7 @@ from rich.text import Text
 from foretide.cli.pipelines import JsonOption
 from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
 from foretide.settings.kinds import said
-from foretide.settings.load import InForce, in_force
+from foretide.settings.load import LoadedSettings, in_force
 
 
 def settings(
@@ -26,7 +26,7 @@ def settings(
         Console(soft_wrap=True).print(_table(found))
 
 
-def _table(found: list[InForce]) -> Table:
+def _table(found: list[LoadedSettings]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("setting", no_wrap=True)
     table.add_column("value", overflow="fold")

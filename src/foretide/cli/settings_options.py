@@ -37,8 +37,8 @@ def chosen_settings(
 
     Policies may also be named as decisions name them, with a hyphen.
 
-    >>> chosen_settings(policies=["hot-keys", "paper_rule"]).control.policies
-    ('hot_keys', 'paper_rule')
+    >>> chosen_settings(policies=["hot-keys", "prediction_error"]).control.policies
+    ('hot_keys', 'prediction_error')
     """
     ranked = [f"control.policies={','.join(policies).replace('-', '_')}"] if policies else []
     return load_settings(config, [*(sets or ()), *ranked])

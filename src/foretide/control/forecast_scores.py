@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from foretide.control.world.forecasts import Foresight
+from foretide.control.world.forecasts import Forecasts
 from foretide.errors import ControlSettingError
 from foretide.metrics.snapshot import Key, Snapshot
 
@@ -59,7 +59,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class ForecastScores:
     """Predictions that are not due yet, scores, and what had been foreseen for the present moment."""
 
     waiting: Mapping[Key, tuple[Prediction, ...]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Book:
         return frozenset(key for key, score in self.scores.items() if score.lost)
 
 
-def enter(book: Book, settings: VoteSettings, snapshot: Snapshot, foresight: Foresight) -> Book:
+def enter(book: ForecastScores, settings: VoteSettings, snapshot: Snapshot, foresight: Forecasts) -> ForecastScores:
     """Settle what is due, judge it, and enter what is foreseen now."""
     waiting: dict[Key, tuple[Prediction, ...]] = {}
     scores: dict[Key, Score] = {}
@@ -93,7 +93,7 @@ def enter(book: Book, settings: VoteSettings, snapshot: Snapshot, foresight: For
         waiting[key] = kept
         if score is not None:
             scores[key] = score
-    return Book(waiting, scores, due)
+    return ForecastScores(waiting, scores, due)
 
 
 def _scored(settings: VoteSettings, before: Score | None, prediction: Prediction, value: float) -> Score:

@@ -21,7 +21,7 @@ from foretide.control.actions.registry import (
     SetSplit,
 )
 from foretide.control.decisions.decision import Intervention, Wish
-from foretide.control.memory import HOUR, Past
+from foretide.control.memory import HOUR, ControlMemory
 from foretide.control.settings import GuardSettings
 from foretide.control.world.observed import shares
 from foretide.control.world.world import World
@@ -38,11 +38,11 @@ class Ruling:
     reason: str
 
 
-Guard = Callable[[GuardSettings, Wish, Past, World], Ruling | None]
+Guard = Callable[[GuardSettings, Wish, ControlMemory, World], Ruling | None]
 """None means no objection."""
 
 
-def blocked(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:  # noqa: ARG001
+def blocked(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """Not again what has just made things worse."""
     if wish.policy in {ORDERS, ROLLBACK}:
         return None
@@ -52,14 +52,14 @@ def blocked(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ru
     return Ruling(None, f"it made things worse and is blocked for another {block.until - world.at:.0f} s")
 
 
-def excluded(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:  # noqa: ARG001
+def excluded(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """Nothing in periods in which nothing is to change."""
     if wish.policy in {ORDERS, ROLLBACK} or not any(window.holds(world.at) for window in settings.excluded):
         return None
     return Ruling(None, "nothing is to be changed at this time of day")
 
 
-def unobserved(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:  # noqa: ARG001
+def unobserved(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """No second change while the first has not been seen to be in force."""
     pending = next((each for each in world.requested if each.action.target == wish.action.target), None)
     if pending is None or wish.policy == ORDERS:
@@ -67,7 +67,7 @@ def unobserved(settings: GuardSettings, wish: Wish, past: Past, world: World) ->
     return Ruling(None, f"'{pending.action.describe()}' of decision {pending.decision} has not been observed yet")
 
 
-def settling(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:
+def settling(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:
     """Some batches between a change and the next one of the same target."""
     last = past.last(wish.action.target)
     if last is None or last.observed_batch is None or world.batch is None or _at_once(wish):
@@ -78,7 +78,7 @@ def settling(settings: GuardSettings, wish: Wish, past: Past, world: World) -> R
     return Ruling(None, f"the last change has been in force for {batches} batches only, not {settings.settle_batches}")
 
 
-def cooldown(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:
+def cooldown(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:
     """Some time between a change and the next one of the same target."""
     last = past.last(wish.action.target)
     if last is None or _at_once(wish):
@@ -88,7 +88,7 @@ def cooldown(settings: GuardSettings, wish: Wish, past: Past, world: World) -> R
     return Ruling(None, f"the last change was {since:.0f} s ago; cooldown is {wait:g} s") if 0 <= since < wait else None
 
 
-def bounds(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:  # noqa: ARG001
+def bounds(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """Within what the pool, the cluster and the settings allow."""
     match wish.action:
         case SetReplicas(edge, wanted):
@@ -112,7 +112,7 @@ def _clamped(action: Action, wanted: int, least: int, most: int) -> Ruling | Non
     return None if allowed == wanted else Ruling(with_amount(action, allowed), f"bounds are {least} to {most}")
 
 
-def last_workers(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:
+def last_workers(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:
     """Somebody has to do the work: not even a person takes out the last workers."""
     going = _taken_out(wish.action, world)
     if not going:
@@ -134,7 +134,7 @@ def _taken_out(action: Action, world: World) -> frozenset[str]:
             return frozenset()
 
 
-def hysteresis(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:
+def hysteresis(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:
     """Give back only what nobody has wanted for a while; a sawtooth then holds its height."""
     now, wanted = amount_now(wish.action, world.observed), wish.action.amount
     if now is None or wanted is None or not gives_back(wish.action, world.observed) or _at_once(wish):
@@ -149,7 +149,7 @@ def hysteresis(settings: GuardSettings, wish: Wish, past: Past, world: World) ->
     return Ruling(None if most >= now else with_amount(wish.action, most), reason)
 
 
-def largest_step(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:  # noqa: ARG001
+def largest_step(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """Not too much at once."""
     now, wanted = amount_now(wish.action, world.observed), wish.action.amount
     if now is None or wanted is None or _at_once(wish) or not math.isfinite(now):
@@ -163,7 +163,7 @@ def largest_step(settings: GuardSettings, wish: Wish, past: Past, world: World) 
     return None
 
 
-def band(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:  # noqa: ARG001
+def band(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """Nothing for changes that are hardly any."""
     if _at_once(wish):
         return None
@@ -185,7 +185,7 @@ def _relative_change(action: Action, world: World) -> float | None:
     return abs(now_amount - amount) / now_amount
 
 
-def quota(settings: GuardSettings, wish: Wish, past: Past, world: World) -> Ruling | None:
+def quota(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:
     """Not more than so many actions an hour."""
     if wish.policy in {ORDERS, ROLLBACK} or past.within(world.at, HOUR) < settings.quota:
         return None
@@ -205,7 +205,7 @@ GUARDS: tuple[Guard, ...] = (
 
 
 def guard(
-    settings: GuardSettings, wishes: Sequence[Wish], past: Past, world: World
+    settings: GuardSettings, wishes: Sequence[Wish], past: ControlMemory, world: World
 ) -> tuple[list[Wish], list[Intervention]]:
     """What is left of the wishes, and what was done to them. Each one accepted counts for the quota of the next."""
     kept: list[Wish] = []
@@ -219,7 +219,9 @@ def guard(
     return kept, interventions
 
 
-def _one(settings: GuardSettings, wish: Wish, past: Past, world: World) -> tuple[Wish | None, list[Intervention]]:
+def _one(
+    settings: GuardSettings, wish: Wish, past: ControlMemory, world: World
+) -> tuple[Wish | None, list[Intervention]]:
     marks: list[Intervention] = []
     for each in GUARDS:
         ruling = each(settings, wish, past, world)

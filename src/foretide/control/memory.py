@@ -52,7 +52,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class ControlMemory:
     """What was done and wanted, and what is blocked. `started` is the time of the first cycle."""
 
     started: float | None = None
@@ -72,24 +72,24 @@ class Past:
         """The most that was wanted of a target since a time."""
         return max((each.amount for each in self.wanted if each.target == target and each.at >= since), default=None)
 
-    def noting(self, wishes: Iterable[Wish], at: float, keep: float) -> Past:
+    def noting(self, wishes: Iterable[Wish], at: float, keep: float) -> ControlMemory:
         """With what is wanted now, and without what is too old to matter."""
         wanted = [
             Wanted(wish.action.target, at, wish.action.amount) for wish in wishes if wish.action.amount is not None
         ]
-        return Past(
+        return ControlMemory(
             at if self.started is None else self.started,
             tuple(done for done in self.done if done.at > at - max(keep, HOUR)),
             (*(each for each in self.wanted if each.at > at - keep), *wanted),
             tuple(block for block in self.blocks if block.until > at),
         )
 
-    def doing(self, wishes: Iterable[Wish], decision: int, at: float) -> Past:
+    def doing(self, wishes: Iterable[Wish], decision: int, at: float) -> ControlMemory:
         """With what has been decided."""
         new = tuple(Done(wish.policy, wish.action, decision, at) for wish in wishes)
         return replace(self, done=(*self.done, *new)) if new else self
 
-    def observing(self, observed: Observed, at: float, batch: int | None) -> Past:
+    def observing(self, observed: Observed, at: float, batch: int | None) -> ControlMemory:
         """With what is seen to be in force by now."""
         return replace(
             self,

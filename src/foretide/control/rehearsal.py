@@ -19,7 +19,7 @@ from foretide.control.decisions.decision import Decision
 from foretide.control.rehearsal_plant import BatchRun, Plant
 from foretide.control.rehearsal_rig import Load, Rig
 from foretide.control.step import Control, step
-from foretide.control.world.forecasts import Ahead, Foresight, Outlook
+from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.setup import Target
 from foretide.control.world.world import World
 from foretide.metrics.snapshot import Key
@@ -27,7 +27,7 @@ from foretide.metrics.snapshot import Key
 Predictor = Callable[[Sequence[float], int], float]
 """From the rates of whole intervals so far (never empty), the rate so many intervals ahead."""
 
-Foresee = Callable[[World], Foresight]
+Foresee = Callable[[World], Forecasts]
 """What is foreseen in a world, in place of a predictor."""
 
 
@@ -175,8 +175,8 @@ def rehearse(
     return Report(load, tuple(batches), tuple(decisions), interval, book.settled())
 
 
-def _both(one: Foresight, other: Foresight) -> Foresight:
-    return Foresight({**one.outlooks, **other.outlooks})
+def _both(one: Forecasts, other: Forecasts) -> Forecasts:
+    return Forecasts({**one.outlooks, **other.outlooks})
 
 
 class _Predictions:
@@ -189,20 +189,20 @@ class _Predictions:
         entering = rig.network.external_rate
         self._shares = {name: rig.network.external.get(name, 0.0) / entering for name in rig.spouts}
 
-    def at(self, now: float) -> Foresight:
+    def at(self, now: float) -> Forecasts:
         whole = min(int(now / self._interval), int(self._load.seconds / self._interval))
         for index in range(len(self._history), whole):
             self._history.append(self._load.mean(index * self._interval, (index + 1) * self._interval))
         if self._predictor is None or not self._history:
-            return Foresight()
+            return Forecasts()
         if whole not in self._told:
             self._told[whole] = max(0.0, self._predictor(self._history, 1))
-        ahead = Ahead(self._interval, self._told[whole])
-        looks: dict[Key, Outlook] = {
-            ("arrival_rate", spout): Outlook("predictor", (replace(ahead, mean=ahead.mean * share),))
+        ahead = ForecastPoint(self._interval, self._told[whole])
+        looks: dict[Key, Forecast] = {
+            ("arrival_rate", spout): Forecast("predictor", (replace(ahead, mean=ahead.mean * share),))
             for spout, share in self._shares.items()
         }
-        return Foresight(looks)
+        return Forecasts(looks)
 
     def settled(self) -> tuple[tuple[float, float], ...]:
         ends = int(self._load.seconds / self._interval)

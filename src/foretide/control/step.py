@@ -15,11 +15,11 @@ from typing import Any
 
 from foretide.control.arbitration import arbitrate
 from foretide.control.decisions.decision import ControlMode, Decision, Effect, Wish
-from foretide.control.decisions.effects import Trials, TrialSettings, close, follow
+from foretide.control.decisions.effects import Evaluations, EvaluationSettings, close, follow
 from foretide.control.decisions.facts import foreseen, seen
-from foretide.control.forecast_scores import Book, VoteSettings, enter
+from foretide.control.forecast_scores import ForecastScores, VoteSettings, enter
 from foretide.control.guards import ORDERS, guard
-from foretide.control.memory import Past
+from foretide.control.memory import ControlMemory
 from foretide.control.policies.policy import Policy
 from foretide.control.settings import GuardSettings
 from foretide.control.world.world import Request, World
@@ -41,7 +41,7 @@ class Control:
 
     policies: tuple[Policy[Any], ...] = ()
     guards: GuardSettings = field(default_factory=GuardSettings)
-    trials: TrialSettings = field(default_factory=TrialSettings)
+    trials: EvaluationSettings = field(default_factory=EvaluationSettings)
     votes: VoteSettings = field(default_factory=VoteSettings)
     mode: ControlMode = "act"
     horizon: float = 30.0
@@ -61,10 +61,10 @@ class ControlState:
     """All that is carried from one cycle to the next."""
 
     policies: Mapping[str, Any] = field(default_factory=dict)
-    past: Past = field(default_factory=Past)
+    past: ControlMemory = field(default_factory=ControlMemory)
     requested: tuple[Request, ...] = ()
-    trials: Trials = field(default_factory=Trials)
-    book: Book = field(default_factory=Book)
+    trials: Evaluations = field(default_factory=Evaluations)
+    book: ForecastScores = field(default_factory=ForecastScores)
     decisions: int = 0
 
 
@@ -140,8 +140,8 @@ def _is_new(wish: Wish, world: World) -> bool:
 
 
 def _open_trials(
-    control: Control, trials: Trials, number: int, chosen: list[Wish], world: World
-) -> tuple[Trials, tuple[Effect, ...]]:
+    control: Control, trials: Evaluations, number: int, chosen: list[Wish], world: World
+) -> tuple[Evaluations, tuple[Effect, ...]]:
     """Put a decision on trial; what was on trial before can be told no more once something new is done."""
     if not chosen or control.mode == "advise":
         return trials, ()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 
-class Publication(Protocol):
+class Filesystem(Protocol):
     """What the control folder needs of a file system."""
 
     def read(self, name: str) -> str | None:
@@ -37,7 +37,7 @@ class Publication(Protocol):
         """The address under which Spark reads the file."""
 
 
-class LocalPublication:
+class LocalFilesystem:
     """A folder on a local (or mounted) disk."""
 
     def __init__(self, folder: Path) -> None:
@@ -74,7 +74,7 @@ class LocalPublication:
         return f"file://{(self._folder / name).absolute()}"  # as it is: Hadoop takes %20 for three letters
 
 
-class ObjectStorePublication:
+class ObjectStoreFilesystem:
     """A folder in an object store or HDFS, through Arrow's file systems.
 
     There is no lock: of two writers at the same time the last one wins, as the store decides.
@@ -138,7 +138,7 @@ def make_folder(location: str) -> None:
     filesystem.create_dir(base, recursive=True)
 
 
-def open_publication(location: str) -> Publication:
+def open_publication(location: str) -> Filesystem:
     """The publication for a path or URL.
 
     >>> open_publication("/data/checkpoint/foretide").url("routes.json")
@@ -146,8 +146,8 @@ def open_publication(location: str) -> Publication:
     """
     path = local_path(location)
     if path is not None:
-        return LocalPublication(path)
+        return LocalFilesystem(path)
     try:
-        return ObjectStorePublication(location)
+        return ObjectStoreFilesystem(location)
     except (OSError, ValueError) as error:
         raise ControlFolderError(f"cannot open the control folder '{location}': {error}") from error

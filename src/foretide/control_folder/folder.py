@@ -18,9 +18,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from foretide.control_folder.filesystem import Publication, open_publication
+from foretide.control_folder.filesystem import Filesystem, open_publication
 from foretide.errors import ControlFolderError, RouteError
-from foretide.joins.placement.spec import JoinFacts, past_from_data, past_to_data
+from foretide.joins.placement.spec import JoinSpec, past_from_data, past_to_data
 from foretide.joins.placement.timeline import Timeline
 from foretide.joins.placement.timeline_file import from_json, to_json
 from foretide.routing.table import RouteTable
@@ -28,7 +28,7 @@ from foretide.routing.table import RouteTable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from foretide.joins.placement.plan_change import Past
+    from foretide.joins.placement.plan_change import BatchHistory
 
 ROUTES = "routes.json"
 ADMISSION = "admission.json"
@@ -54,7 +54,7 @@ class ControlFolder:
     (512, 512)
     """
 
-    def __init__(self, location: str, publication: Publication | None = None) -> None:
+    def __init__(self, location: str, publication: Filesystem | None = None) -> None:
         self.location = location
         self._publication = publication or open_publication(location)
 
@@ -103,12 +103,12 @@ class ControlFolder:
 
     # ---- joins
 
-    def joins(self) -> dict[str, JoinFacts]:
+    def joins(self) -> dict[str, JoinSpec]:
         """What is fixed for each join, by its name."""
         entries = _object(self._publication.read(JOINS))
-        return {name: JoinFacts.from_data(entry) for name, entry in entries.items()}
+        return {name: JoinSpec.from_data(entry) for name, entry in entries.items()}
 
-    def declare_join(self, name: str, facts: JoinFacts) -> None:
+    def declare_join(self, name: str, facts: JoinSpec) -> None:
         """Keep what is fixed for a join."""
         with self._publication.lock():
             entries = {other: each.to_data() for other, each in self.joins().items()}
@@ -137,11 +137,11 @@ class ControlFolder:
         with self._publication.lock():
             self._publication.write(_plan_file(name), to_json(plan))
 
-    def join_past(self, name: str) -> Past | None:
+    def join_past(self, name: str) -> BatchHistory | None:
         """What was kept of a join's batches; None when there is nothing."""
         return past_from_data(_object(self._publication.read(f"past-{name}.json")))
 
-    def keep_join_past(self, name: str, past: Past) -> None:
+    def keep_join_past(self, name: str, past: BatchHistory) -> None:
         """Keep what is known of a join's batches."""
         self._publication.write(f"past-{name}.json", json.dumps(past_to_data(past)))
 

@@ -13,7 +13,7 @@ import numpy as np
 from foretide.errors import NotEnoughHistoryError
 from foretide.forecasting.forecaster import LEVELS, Floats
 from foretide.forecasting.load.base import Issued, LoadModel
-from foretide.forecasting.load.ensemble import Mix
+from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.scores import Scores, score
 
 Progress = Callable[[float], None]
@@ -58,7 +58,7 @@ class Rolled:
 
 
 def roll(
-    model: LoadModel | Mix,
+    model: LoadModel | Ensemble,
     values: Sequence[float | None],
     share: float = 0.3,
     progress: Progress = lambda _: None,
@@ -77,7 +77,7 @@ def roll(
 
 
 def roll_mix(
-    mix: Mix,
+    mix: Ensemble,
     values: Sequence[float | None],
     share: float = 0.3,
     progress: Progress = lambda _: None,

@@ -30,7 +30,7 @@ State = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class SeriesForecast:
     """A distribution for each of the next steps: the mean, and the quantiles at `LEVELS` (steps x levels)."""
 
     mean: Floats
@@ -73,5 +73,5 @@ class Forecaster(Protocol[Seen_contra, Foreseen_co]):
         """Go on from a kept state: the same input then gives the same forecasts."""
 
 
-LoadForecaster = Forecaster[float | None, Forecast]
+LoadForecaster = Forecaster[float | None, SeriesForecast]
 """Models of one series of non-negative numbers, a value each step."""

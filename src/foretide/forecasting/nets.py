@@ -107,7 +107,7 @@ class Affine(eqx.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted(Generic[Net]):
+class FittedNet(Generic[Net]):
     """A trained net and its loss on the validation share; `losses` are those of all seeds."""
 
     net: Net
@@ -131,14 +131,14 @@ def fit(
     budget: TrainingBudget,
     key: Array,
     warm: Net | None = None,
-) -> Fitted[Net]:
+) -> FittedNet[Net]:
     """Train nets from several seeds, or go on with a `warm` one, and keep what did best on the validation share."""
     found = []
     for each in jax.random.split(key, 1 if warm is not None else budget.seeds):
         birth, draws = jax.random.split(each)
         found.append(_trained(make(birth) if warm is None else warm, loss, score, data, budget, draws))
     best = min(found, key=lambda one: one[1])
-    return Fitted(best[0], best[1], tuple(one[1] for one in found), best[2])
+    return FittedNet(best[0], best[1], tuple(one[1] for one in found), best[2])
 
 
 def _trained(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from foretide.errors import ForecastError, ModelFolderError
 from foretide.forecasting.forecaster import State
 from foretide.forecasting.load.base import LoadModel
-from foretide.forecasting.load.ensemble import Mix
+from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.registry import MODELS, make, make_mix
 
 FORMAT = 1
@@ -32,7 +32,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class ModelCard:
     """What a saved model is: enough to make it again, and to judge it.
 
     Attributes:
@@ -60,9 +60,9 @@ class Card:
     last_step: int | None = None
 
 
-def save_model(folder: Path, model: LoadModel | Mix, card: Card) -> None:
+def save_model(folder: Path, model: LoadModel | Ensemble, card: ModelCard) -> None:
     """Put a model in place of what the folder held."""
-    experts = [expert.name for expert in model.experts] if isinstance(model, Mix) else []
+    experts = [expert.name for expert in model.experts] if isinstance(model, Ensemble) else []
     save_state(folder, model.state(), {**asdict(card), "experts": experts})
 
 
@@ -86,7 +86,7 @@ def save_state(folder: Path, state: State, told: Mapping[str, Any]) -> None:
         raise ModelFolderError(f"'{folder}' cannot be written: {error}. Name another folder.") from error
 
 
-def load_model(folder: Path) -> tuple[LoadModel | Mix, Card]:
+def load_model(folder: Path) -> tuple[LoadModel | Ensemble, ModelCard]:
     """The model that was saved there, as it was.
 
     Raises:
@@ -117,8 +117,8 @@ def load_state(folder: Path) -> tuple[State, Mapping[str, Any]]:
         raise ModelFolderError(f"the model in '{folder}' is damaged ({error!r}); train it again.") from error
 
 
-def _fresh(card: Card, experts: list[str]) -> LoadModel | Mix:
-    if card.model == Mix.name:
+def _fresh(card: ModelCard, experts: list[str]) -> LoadModel | Ensemble:
+    if card.model == Ensemble.name:
         return make_mix(card.horizons, card.seasons, card.seed, [MODELS[name] for name in experts])
     return make(card.model, card.horizons, card.seasons, card.seed)
 
@@ -135,11 +135,11 @@ def _about(folder: Path) -> dict[str, Any]:
     return about
 
 
-def _card(about: Mapping[str, Any]) -> Card:
-    kept = {name: about[name] for name in Card.__dataclass_fields__ if name != "last_step"}
+def _card(about: Mapping[str, Any]) -> ModelCard:
+    kept = {name: about[name] for name in ModelCard.__dataclass_fields__ if name != "last_step"}
     seasons = kept["seasons"]
     kept |= {"horizons": tuple(kept["horizons"]), "seasons": None if seasons is None else tuple(seasons)}
-    return Card(**kept, last_step=about.get("last_step"))
+    return ModelCard(**kept, last_step=about.get("last_step"))
 
 
 def _arrays(folder: Path, about: Mapping[str, Any]) -> Arrays:

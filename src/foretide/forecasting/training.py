@@ -11,10 +11,10 @@ import numpy as np
 from foretide.errors import ModelFolderError
 from foretide.forecasting.backtest import roll
 from foretide.forecasting.load.base import HORIZONS, LoadModel
-from foretide.forecasting.load.ensemble import Mix
+from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.lags import LagModel
 from foretide.forecasting.load.registry import make
-from foretide.forecasting.saved import Card
+from foretide.forecasting.saved import ModelCard
 from foretide.forecasting.seasons import calendar_seasons
 from foretide.forecasting.series import Series
 
@@ -34,19 +34,19 @@ def seasons_of(series: Series, given: Sequence[int]) -> tuple[int, ...] | None:
 
 def train(
     series: Series,
-    name: str = Mix.name,
+    name: str = Ensemble.name,
     horizons: Sequence[int] = HORIZONS,
     seasons: Sequence[int] = (),
     seed: int = 0,
     progress: Callable[[float], None] = lambda _: None,
     clock: Callable[[], float] = time.perf_counter,
-) -> tuple[LoadModel | Mix, Card]:
+) -> tuple[LoadModel | Ensemble, ModelCard]:
     """A new model that has learnt the whole series, with its scores on the last part, each forecast out of sample."""
     chosen = seasons_of(series, seasons)
     model = make(name, horizons, chosen, seed)
     rolled = roll(model, series.values, VALIDATION, progress, clock)
     scores = {str(each.steps): asdict(each.scores) for each in rolled.horizons}
-    card = Card(
+    card = ModelCard(
         model.name, series.name, series.step_seconds, model.horizons, chosen, seed, len(series.values),
         features_of(model), scores,
     )  # fmt: skip
@@ -54,13 +54,13 @@ def train(
 
 
 def go_on(
-    model: LoadModel | Mix,
-    card: Card,
+    model: LoadModel | Ensemble,
+    card: ModelCard,
     series: Series,
     *,
     retrain: bool = True,
     progress: Callable[[float], None] = lambda _: None,
-) -> Card:
+) -> ModelCard:
     """Learn what the series has beyond what the model knows, then fit it again from where it was (warm start).
 
     Raises:
@@ -76,8 +76,8 @@ def go_on(
     return replace(card, values=len(series.values))
 
 
-def _same_series(model: LoadModel | Mix, card: Card, series: Series) -> None:
-    known = (model.experts[0] if isinstance(model, Mix) else model).state()["values"][-_COMPARED:]
+def _same_series(model: LoadModel | Ensemble, card: ModelCard, series: Series) -> None:
+    known = (model.experts[0] if isinstance(model, Ensemble) else model).state()["values"][-_COMPARED:]
     theirs = series.values[: card.values][-len(known) :]
     alike = len(theirs) == len(known) and all(
         value is None or np.isclose(value, own) for value, own in zip(theirs, known, strict=True)
@@ -89,7 +89,7 @@ def _same_series(model: LoadModel | Mix, card: Card, series: Series) -> None:
         )
 
 
-def features_of(model: LoadModel | Mix) -> dict[str, list[str]]:
+def features_of(model: LoadModel | Ensemble) -> dict[str, list[str]]:
     """What each regression on lags looks at, in words."""
-    models = model.experts if isinstance(model, Mix) else (model,)
+    models = model.experts if isinstance(model, Ensemble) else (model,)
     return {each.name: each.feature_names() for each in models if isinstance(each, LagModel)}

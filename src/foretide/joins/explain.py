@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from foretide.joins.plan import Grid, JoinPlan
+from foretide.joins.plan import JoinPlan, KeyGrid
 
 Names = Mapping[int, str]
 """What people call the keys that are known by their hashes."""
@@ -50,7 +50,7 @@ def _keys(count: int) -> str:
     return "1 key is" if count == 1 else f"{count} keys are"
 
 
-def _most_split(grids: dict[int, Grid], names: Names) -> Iterator[str]:
+def _most_split(grids: dict[int, KeyGrid], names: Names) -> Iterator[str]:
     ordered = sorted(grids, key=lambda key: (-len(grids[key].cells), key))
     for key in ordered[:_SHOWN]:
         rows, columns = grids[key].shape

@@ -53,10 +53,10 @@ class TailLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class KeyGrid:
     """Partition numbers: rows divide the left side's tuples, columns the right side's.
 
-    >>> grid = Grid(((0, 3), (5, 6)))
+    >>> grid = KeyGrid(((0, 3), (5, 6)))
     >>> grid.shape, grid.of_left(1), grid.of_right(1)
     ((2, 2), (5, 6), (3, 6))
     """
@@ -87,13 +87,13 @@ class Grid:
         return tuple(row[column] for row in self.rows)
 
 
-def grid_of(cells: Sequence[int], columns: int) -> Grid:
+def grid_of(cells: Sequence[int], columns: int) -> KeyGrid:
     """The grid with these partitions, row by row.
 
     >>> grid_of([4, 2, 7, 1], 2)
-    Grid(rows=((4, 2), (7, 1)))
+    KeyGrid(rows=((4, 2), (7, 1)))
     """
-    return Grid(tuple(tuple(cells[at : at + columns]) for at in range(0, len(cells), columns)))
+    return KeyGrid(tuple(tuple(cells[at : at + columns]) for at in range(0, len(cells), columns)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +109,17 @@ class JoinPlan:
         work: Seconds of each partition's tasks, as predicted; empty where it is not known what they cost.
     """
 
-    grids: Mapping[int, Grid]
-    tail: tuple[Grid, ...] = ()
+    grids: Mapping[int, KeyGrid]
+    tail: tuple[KeyGrid, ...] = ()
     imbalance: float = field(default=0.0, compare=False)
     replication: float = field(default=1.0, compare=False)
     work: tuple[float, ...] = field(default=(), compare=False)
 
-    def grid_of_key(self, key: int, home: Home) -> Grid:
+    def grid_of_key(self, key: int, home: Home) -> KeyGrid:
         """The grid that the rows of a key go to, be it hot or not."""
         if key in self.grids:
             return self.grids[key]
-        return self.tail[key % len(self.tail)] if self.tail else Grid(((home(key),),))
+        return self.tail[key % len(self.tail)] if self.tail else KeyGrid(((home(key),),))
 
 
 NO_PLAN = JoinPlan({})

@@ -26,7 +26,7 @@ _FRESH = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AlarmRule:
     """When to raise an alarm. Exactly one of `above`, `below`, `times_peers`, `above_metric` or `growing` is given.
 
     Attributes:
@@ -63,7 +63,7 @@ class Rule:
             raise AlarmRuleError(f"rule '{self.name}': {flaw}")
 
 
-def _flaws_of_names(rule: Rule) -> Iterator[str]:
+def _flaws_of_names(rule: AlarmRule) -> Iterator[str]:
     if not rule.name:
         yield "it has no name; give it one in words joined by dashes"
     for metric in (rule.metric, rule.above_metric):
@@ -79,7 +79,7 @@ def _flaws_of_names(rule: Rule) -> Iterator[str]:
         yield f"'{rule.metric}' is of the query, which has no peers; choose a metric of another level"
 
 
-def _flaws_of_figures(rule: Rule) -> Iterator[str]:
+def _flaws_of_figures(rule: AlarmRule) -> Iterator[str]:
     figures = (rule.above, rule.below, rule.times_peers, rule.growing)
     if sum(condition is not None for condition in (*figures, rule.above_metric)) != 1:
         yield "it needs exactly one of above, below, times_peers, above_metric and growing"
@@ -94,26 +94,27 @@ def _flaws_of_figures(rule: Rule) -> Iterator[str]:
 
 
 DEFAULT_RULES = (
-    Rule("lag-growing", "total_lag", growing=0.2, lasting=30, severity="critical",
+    AlarmRule("lag-growing", "total_lag", growing=0.2, lasting=30, severity="critical",
          meaning="Tuples arrive faster than they are worked off."),
-    Rule("near-capacity", "capacity", above=0.9, lasting=30,
+    AlarmRule("near-capacity", "capacity", above=0.9, lasting=30,
          meaning="A replica is busy nearly all the time."),
-    Rule("overload-ahead", "input_rows_per_second", above_metric="sustainable_rows_per_second", forecast=True,
+    AlarmRule("overload-ahead", "input_rows_per_second", above_metric="sustainable_rows_per_second", forecast=True,
          meaning="The load that is foreseen is more than the busiest replica can take."),
-    Rule("slow-worker", "worker_slowness", times_peers=2.0, lasting=15,
+    AlarmRule("slow-worker", "worker_slowness", times_peers=2.0, lasting=15,
          meaning="A worker takes much longer for the same work than the others."),
-    Rule("tuples-failed", "failed", above=0, meaning="Tuples went to the dead letters."),
-    Rule("skewed-edge", "skew", above=3.0, lasting=60, meaning="One replica gets far more tuples than the others."),
-    Rule("tasks-retried", "retried_tasks", above=0, meaning="Tasks failed and were run again."),
+    AlarmRule("tuples-failed", "failed", above=0, meaning="Tuples went to the dead letters."),
+    AlarmRule("skewed-edge", "skew", above=3.0, lasting=60,
+              meaning="One replica gets far more tuples than the others."),
+    AlarmRule("tasks-retried", "retried_tasks", above=0, meaning="Tasks failed and were run again."),
 )  # fmt: skip
 """Rules that are on unless others are given."""
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class Alarm:
     """An alarm: which rule, on what, since when, the value, a sentence, and where the cause probably lies."""
 
-    rule: Rule
+    rule: AlarmRule
     subject: str
     since: float
     at: float
@@ -131,15 +132,17 @@ class Raised:
 
 
 @dataclass(frozen=True)
-class Watch:
+class AlarmState:
     """What the rules have seen so far: since when each holds, what was told, and the values that growth is told by."""
 
     since: Mapping[AlarmKey, float] = field(default_factory=dict)
-    raised: Mapping[AlarmKey, Raised] = field(default_factory=dict)
+    raised: Mapping[AlarmKey, Alarm] = field(default_factory=dict)
     history: Mapping[AlarmKey, History] = field(default_factory=dict)
 
 
-def judge(watch: Watch, snapshot: Snapshot, rules: tuple[Rule, ...]) -> tuple[Watch, list[Raised], list[Raised]]:
+def judge(
+    watch: AlarmState, snapshot: Snapshot, rules: tuple[AlarmRule, ...]
+) -> tuple[AlarmState, list[Alarm], list[Alarm]]:
     """The next state, the alarms that are new, and those that are over."""
     looks = [look for rule in rules for look in _looks(rule, watch, snapshot)]
     holding = [look for look in looks if _holds(look, snapshot)]
@@ -149,14 +152,14 @@ def judge(watch: Watch, snapshot: Snapshot, rules: tuple[Rule, ...]) -> tuple[Wa
     history = {look.key: look.history for look in looks if look.history}
     new = [alarm for key, alarm in raised.items() if key not in watch.raised]
     over = [alarm for key, alarm in watch.raised.items() if key not in raised]
-    return Watch(since, raised, history), new, over
+    return AlarmState(since, raised, history), new, over
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
     """What one rule sees of one subject: its value, those of its peers, and how it came about."""
 
-    rule: Rule
+    rule: AlarmRule
     subject: str
     value: float
     peers: tuple[float, ...]
@@ -167,7 +170,7 @@ class _Look:
         return self.rule.name, self.subject
 
 
-def _looks(rule: Rule, watch: Watch, snapshot: Snapshot) -> Iterator[_Look]:
+def _looks(rule: AlarmRule, watch: AlarmState, snapshot: Snapshot) -> Iterator[_Look]:
     values = _values(rule, snapshot)
     for subject, value in values.items():
         if rule.subject in (None, subject):
@@ -177,7 +180,7 @@ def _looks(rule: Rule, watch: Watch, snapshot: Snapshot) -> Iterator[_Look]:
             yield _Look(rule, subject, value, peers, history)
 
 
-def _values(rule: Rule, snapshot: Snapshot) -> dict[str, float]:
+def _values(rule: AlarmRule, snapshot: Snapshot) -> dict[str, float]:
     """What a rule looks at: fresh figures, or forecasts."""
     if rule.forecast:
         return {subject: value for (metric, subject), value in snapshot.forecasts.items() if metric == rule.metric}
@@ -198,13 +201,13 @@ def _holds(look: _Look, snapshot: Snapshot) -> bool:
     return _has_grown(rule, look.history)
 
 
-def _has_lasted(rule: Rule, since: float, at: float) -> bool:
+def _has_lasted(rule: AlarmRule, since: float, at: float) -> bool:
     """Growth is judged over the whole time already."""
     return rule.growing is not None or at - since >= rule.lasting
 
 
-def _raise(look: _Look, since: float, snapshot: Snapshot) -> Raised:
-    return Raised(look.rule, look.subject, since, snapshot.at, look.value, likely_source(snapshot))
+def _raise(look: _Look, since: float, snapshot: Snapshot) -> Alarm:
+    return Alarm(look.rule, look.subject, since, snapshot.at, look.value, likely_source(snapshot))
 
 
 def _kept(before: History, at: float, value: float, lasting: float) -> History:
@@ -214,7 +217,7 @@ def _kept(before: History, at: float, value: float, lasting: float) -> History:
     return (*past[len(past) - len(recent) - 1 : len(past) - len(recent)], *recent, (at, value))
 
 
-def _has_grown(rule: Rule, history: History) -> bool:
+def _has_grown(rule: AlarmRule, history: History) -> bool:
     """Whether a value has gone up over the whole time: from its first third to its last, by the share."""
     first, last = history[0], history[-1]
     if rule.growing is None or last[0] - first[0] < rule.lasting:

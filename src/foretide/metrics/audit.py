@@ -19,7 +19,7 @@ Kind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Alarm:
+class AuditFailure:
     """Something is wrong, and where."""
 
     kind: Kind
@@ -36,12 +36,12 @@ class FirstEdge:
     copies: int = 1
 
 
-def audit(report: BatchReport, first_edges: Mapping[str, FirstEdge], *, routed: bool = True) -> list[Alarm]:
+def audit(report: BatchReport, first_edges: Mapping[str, FirstEdge], *, routed: bool = True) -> list[AuditFailure]:
     """Every mismatch of a batch. Spark counts retried tasks twice, so the counts of a retried batch prove nothing."""
     alarms = [*_ids(report)]
     if routed and report.route_version is None and report.input_rows:
         message = "the route table could not be read; the default split was used, and no row was lost"
-        alarms.append(Alarm("routes-unreadable", report.batch, None, message))
+        alarms.append(AuditFailure("routes-unreadable", report.batch, None, message))
     if report.edges is not None and not report.retried:
         for name, flow in report.edges.items():
             alarms += _counts(report.batch, name, flow)
@@ -49,17 +49,17 @@ def audit(report: BatchReport, first_edges: Mapping[str, FirstEdge], *, routed: 
     return alarms
 
 
-def _counts(batch: int, edge: str, flow: EdgeFlow) -> Iterator[Alarm]:
+def _counts(batch: int, edge: str, flow: EdgeFlow) -> Iterator[AuditFailure]:
     expected = flow.written * flow.readers
     if flow.read != expected:
         readers = "" if flow.readers == 1 else f" by {flow.readers} readers"
         message = f"{flow.written} records were written to edge '{edge}' but {flow.read} were read{readers}"
-        yield Alarm("rows-differ", batch, edge, message)
+        yield AuditFailure("rows-differ", batch, edge, message)
 
 
 def _sources(
     report: BatchReport, edges: Mapping[str, EdgeFlow], first_edges: Mapping[str, FirstEdge]
-) -> Iterator[Alarm]:
+) -> Iterator[AuditFailure]:
     handed_out = {source.spout: source.rows for source in report.sources if source.rows is not None}
     for name, first in first_edges.items():
         counts = [handed_out.get(spout) for spout in first.spouts]
@@ -72,14 +72,14 @@ def _sources(
                 f"{', '.join(first.spouts)} handed out {expected} rows by their offsets, but "
                 f"{edges[name].written} were written to edge '{name}'"
             )
-            yield Alarm("source-differs", report.batch, name, message)
+            yield AuditFailure("source-differs", report.batch, name, message)
 
 
-def _ids(report: BatchReport) -> Iterator[Alarm]:
+def _ids(report: BatchReport) -> Iterator[AuditFailure]:
     for edge, ids in report.ids.items():
         if (ids.sent_rows, ids.sent_ids) != (ids.received_rows, ids.received_ids):
             message = (
                 f"the ids of the tuples sent over edge '{edge}' and of those that arrived do not cancel out "
                 f"({ids.sent_rows} sent, {ids.received_rows} arrived)"
             )
-            yield Alarm("ids-differ", report.batch, edge, message)
+            yield AuditFailure("ids-differ", report.batch, edge, message)

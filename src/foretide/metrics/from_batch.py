@@ -32,7 +32,7 @@ class SpoutFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class BatchContext:
     """What a report does not hold: time since the commit before, the spouts' figures, latency of all tuples.
 
     `sole_source` names the spout whose tuples, all of them and no others, a bolt gets: they share the arrivals.
@@ -45,7 +45,7 @@ class Around:
     sole_source: Mapping[str, str] = field(default_factory=dict)
 
 
-def stream_samples(report: BatchReport, around: Around) -> list[Sample]:
+def stream_samples(report: BatchReport, around: BatchContext) -> list[Sample]:
     """Everything that one batch showed."""
     made = _Making(report, around)
     return [*made.of_query(), *made.of_operators(), *made.of_edges(), *made.of_tasks()]
@@ -54,7 +54,7 @@ def stream_samples(report: BatchReport, around: Around) -> list[Sample]:
 @dataclass(frozen=True)
 class _Making:
     report: BatchReport
-    around: Around
+    around: BatchContext
 
     def _sample(self, metric: str, subject: str, value: float | None) -> Iterator[Sample]:
         if value is not None:

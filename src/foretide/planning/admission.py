@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 
-class Action(Enum):
+class TunerMove(Enum):
     """What a tuner did to the limit."""
 
     INCREASE = "increase"
@@ -56,11 +56,11 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TunerStep:
     """The limit from now on, what was done to it, and why."""
 
     limit: int
-    action: Action
+    action: TunerMove
     reason: str
 
 
@@ -71,14 +71,14 @@ class Tuner(Protocol[S]):
         """The state of a source that has not been tuned yet."""
         ...
 
-    def step(self, state: S, seen: Observation) -> tuple[S, Verdict]:
+    def step(self, state: S, seen: Observation) -> tuple[S, TunerStep]:
         """The next state, and the limit from now on."""
         ...
 
 
 def step_sources(
     tuner: Tuner[S], states: Mapping[str, S], seen: Mapping[str, Observation], first_limit: int
-) -> tuple[dict[str, S], dict[str, Verdict]]:
+) -> tuple[dict[str, S], dict[str, TunerStep]]:
     """Tune every source that reported; a new one starts at `first_limit`, a silent one is left alone."""
     after, verdicts = dict(states), {}
     for source, observation in seen.items():
@@ -100,7 +100,7 @@ class ProgressState:
     """
 
     limit: int
-    action: Action = Action.NO_CHANGE
+    action: TunerMove = TunerMove.NO_CHANGE
     progress: float | None = None
     before_increase: int = 0
     unchanged: int = 0
@@ -135,22 +135,22 @@ class ProgressTuner:
         """A source at `limit` that has not been tuned yet."""
         return ProgressState(min(max(limit, self.least), self.most))
 
-    def step(self, state: ProgressState, seen: Observation) -> tuple[ProgressState, Verdict]:
+    def step(self, state: ProgressState, seen: Observation) -> tuple[ProgressState, TunerStep]:
         """One turn of the paper's state machine."""
         if state.progress is None:
             return self._increase(state, seen, "first turn: tries more")
         trend = self._trend(state.progress, seen.progress)
         if trend > 0:
             return self._increase(state, seen, "progress rose: tries more")
-        if state.action is Action.DECREASE:
+        if state.action is TunerMove.DECREASE:
             return self._hold(state, seen, state.limit, "the last decrease brought no more progress: holds")
         if trend < 0:
             return self._decrease(state, seen, state.progress)
         return self._similar(state, seen)
 
-    def _similar(self, state: ProgressState, seen: Observation) -> tuple[ProgressState, Verdict]:
+    def _similar(self, state: ProgressState, seen: Observation) -> tuple[ProgressState, TunerStep]:
         """Progress neither rose nor fell, after an increase or after no change."""
-        if state.action is Action.INCREASE:
+        if state.action is TunerMove.INCREASE:
             reason = "the last increase brought nothing: restored what it was before"
             return self._hold(state, seen, state.before_increase, reason)
         if state.unchanged + 1 == self.patience:
@@ -163,17 +163,19 @@ class ProgressTuner:
             return 0
         return 1 if now > last else -1
 
-    def _increase(self, state: ProgressState, seen: Observation, reason: str) -> tuple[ProgressState, Verdict]:
+    def _increase(self, state: ProgressState, seen: Observation, reason: str) -> tuple[ProgressState, TunerStep]:
         limit = min(math.ceil(state.limit * (1 + self.step_size)), self.most)
-        after = ProgressState(limit, Action.INCREASE, seen.progress, before_increase=state.limit)
-        return after, Verdict(limit, Action.INCREASE, reason)
+        after = ProgressState(limit, TunerMove.INCREASE, seen.progress, before_increase=state.limit)
+        return after, TunerStep(limit, TunerMove.INCREASE, reason)
 
-    def _decrease(self, state: ProgressState, seen: Observation, last: float) -> tuple[ProgressState, Verdict]:
+    def _decrease(self, state: ProgressState, seen: Observation, last: float) -> tuple[ProgressState, TunerStep]:
         share = max(self.step_size, (last - seen.progress) / last)
         limit = max(math.floor(state.limit * (1 - share)), self.least)
         reason = f"progress fell by {1 - seen.progress / last:.0%}: {share:.0%} less"
-        return ProgressState(limit, Action.DECREASE, seen.progress), Verdict(limit, Action.DECREASE, reason)
+        return ProgressState(limit, TunerMove.DECREASE, seen.progress), TunerStep(limit, TunerMove.DECREASE, reason)
 
-    def _hold(self, state: ProgressState, seen: Observation, limit: int, reason: str) -> tuple[ProgressState, Verdict]:
-        after = ProgressState(limit, Action.NO_CHANGE, seen.progress, unchanged=state.unchanged)
-        return after, Verdict(limit, Action.NO_CHANGE, reason)
+    def _hold(
+        self, state: ProgressState, seen: Observation, limit: int, reason: str
+    ) -> tuple[ProgressState, TunerStep]:
+        after = ProgressState(limit, TunerMove.NO_CHANGE, seen.progress, unchanged=state.unchanged)
+        return after, TunerStep(limit, TunerMove.NO_CHANGE, reason)

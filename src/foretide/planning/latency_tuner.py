@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from foretide.errors import ModelError, Problem
-from foretide.planning.admission import Action, Observation, Verdict
+from foretide.planning.admission import Observation, TunerMove, TunerStep
 
 _BINDING = 0.9
 
@@ -58,7 +58,7 @@ class LatencyTuner:
         """A source at `limit` that has not been tuned yet."""
         return LatencyState(min(max(limit, self.least), self.most))
 
-    def step(self, state: LatencyState, seen: Observation) -> tuple[LatencyState, Verdict]:
+    def step(self, state: LatencyState, seen: Observation) -> tuple[LatencyState, TunerStep]:
         """One turn: cut at once, wait a turn for queues to drain, grow only where growing can matter."""
         if seen.latency is None:
             return self._hold(state, "latency was not measured: holds")
@@ -74,16 +74,16 @@ class LatencyTuner:
         """The factor that Little's law says brings latency to the lower edge of the band."""
         return self.band * self.target / latency
 
-    def _cut(self, state: LatencyState, latency: float) -> tuple[LatencyState, Verdict]:
+    def _cut(self, state: LatencyState, latency: float) -> tuple[LatencyState, TunerStep]:
         says = f"latency {latency:g} s is above the target of {self.target:g} s"
         if state.limit == self.least:
             return self._hold(state, f"{says} with the least in flight: more capacity is needed")
         if state.settling:
             return self._hold(state, f"{says}, just after a cut: lets queues drain for a turn")
         limit = max(math.floor(state.limit * max(self._aim(latency), 1 - self.deepest)), self.least)
-        return LatencyState(limit, settling=True), Verdict(limit, Action.DECREASE, f"{says}: fewer in flight")
+        return LatencyState(limit, settling=True), TunerStep(limit, TunerMove.DECREASE, f"{says}: fewer in flight")
 
-    def _grow(self, state: LatencyState, latency: float) -> tuple[LatencyState, Verdict]:
+    def _grow(self, state: LatencyState, latency: float) -> tuple[LatencyState, TunerStep]:
         if state.limit == self.most:
             return self._hold(state, f"latency {latency:g} s leaves air, but the limit is at its most: holds")
         factor = 1 + self.step_size
@@ -91,7 +91,7 @@ class LatencyTuner:
             factor = min(factor, self._aim(latency))
         limit = min(math.ceil(state.limit * factor), self.most)
         reason = f"latency {latency:g} s leaves air below {self.target:g} s: more in flight"
-        return LatencyState(limit), Verdict(limit, Action.INCREASE, reason)
+        return LatencyState(limit), TunerStep(limit, TunerMove.INCREASE, reason)
 
-    def _hold(self, state: LatencyState, reason: str) -> tuple[LatencyState, Verdict]:
-        return LatencyState(state.limit), Verdict(state.limit, Action.NO_CHANGE, reason)
+    def _hold(self, state: LatencyState, reason: str) -> tuple[LatencyState, TunerStep]:
+        return LatencyState(state.limit), TunerStep(state.limit, TunerMove.NO_CHANGE, reason)

@@ -6,7 +6,7 @@ Everything is counted in events of one interval of td seconds, as in the paper. 
   p to i, and only that conserves events: what waits at p arrives at i as often as p sends to i.
 - A backlog is counted once, at the operator that holds it. What it will send on is traffic of the
   operators after it, so forecasts must not contain it again.
-- A predecessor that processed nothing says nothing about where it sends: `Edge.idle_fraction` is taken.
+- A predecessor that processed nothing says nothing about where it sends: `ReplicaFlow.idle_fraction` is taken.
 - Eq 2 gives a fraction of replicas; it is rounded up, then clamped to 1..pool.
 """
 
@@ -26,7 +26,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Bolt:
+class ReplicaInput:
     """What was measured of an operator in the interval that has just ended.
 
     Attributes:
@@ -47,7 +47,7 @@ class Bolt:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class ReplicaFlow:
     """Events sent from one bolt to another in the interval (lambda_i^p).
 
     `idle_fraction` is the fraction taken for granted when the source processed nothing: by default it is
@@ -82,15 +82,16 @@ class ReplicaPlan:
 
 
 def plan_replicas(
-    bolts: Sequence[Bolt], edges: Sequence[Edge], forecast: Mapping[str, float], interval: float
+    bolts: Sequence[ReplicaInput], edges: Sequence[ReplicaFlow], forecast: Mapping[str, float], interval: float
 ) -> dict[str, ReplicaPlan]:
     """Replicas of every bolt for the next interval.
 
     The paper's Figure 6: O1 sends 70 % to O2 and 30 % to O3; O2 sends 40 % on to O4, O3 everything.
 
-    >>> bolts = [Bolt("o1", 0.01, 100, pool=4), Bolt("o2", 0.02, 70, pool=4),
-    ...          Bolt("o3", 0.02, 30, pool=4), Bolt("o4", 0.05, 58, pool=4)]
-    >>> edges = [Edge("o1", "o2", 70), Edge("o1", "o3", 30), Edge("o2", "o4", 28), Edge("o3", "o4", 30)]
+    >>> bolts = [ReplicaInput("o1", 0.01, 100, pool=4), ReplicaInput("o2", 0.02, 70, pool=4),
+    ...          ReplicaInput("o3", 0.02, 30, pool=4), ReplicaInput("o4", 0.05, 58, pool=4)]
+    >>> edges = [ReplicaFlow("o1", "o2", 70), ReplicaFlow("o1", "o3", 30),
+    ...          ReplicaFlow("o2", "o4", 28), ReplicaFlow("o3", "o4", 30)]
     >>> plans = plan_replicas(bolts, edges, {"o1": 100.0}, interval=1.0)
     >>> {name: (round(plan.received), plan.replicas) for name, plan in plans.items()}
     {'o1': (100, 1), 'o2': (70, 2), 'o3': (30, 1), 'o4': (58, 3)}
@@ -118,12 +119,12 @@ def plan_replicas(
     return {name: _plan(bolt, received[name], backlog[name], interval) for name, bolt in measured.items()}
 
 
-def _fraction(edge: Edge, source: Bolt) -> float:
+def _fraction(edge: ReplicaFlow, source: ReplicaInput) -> float:
     """Eq 6: events sent along the edge for each one the source processed; above 1 if it multiplies them."""
     return edge.sent / source.processed if source.processed > 0 else edge.idle_fraction
 
 
-def _plan(bolt: Bolt, received: float, backlog: float, interval: float) -> ReplicaPlan:
+def _plan(bolt: ReplicaInput, received: float, backlog: float, interval: float) -> ReplicaPlan:
     exact = (received + backlog) * bolt.execution_time / interval
     wanted = math.ceil(exact * (1 - _ROUNDING))
     replicas = min(max(wanted, 1), bolt.pool)
@@ -131,7 +132,7 @@ def _plan(bolt: Bolt, received: float, backlog: float, interval: float) -> Repli
 
 
 def _checked_order(
-    bolts: Sequence[Bolt], edges: Sequence[Edge], forecast: Mapping[str, float], interval: float
+    bolts: Sequence[ReplicaInput], edges: Sequence[ReplicaFlow], forecast: Mapping[str, float], interval: float
 ) -> tuple[str, ...]:
     """The bolts from the sources on, or everything that is wrong."""
     problems = [*_bolt_problems(bolts, interval), *_flow_problems(bolts, edges, forecast)]
@@ -148,7 +149,7 @@ def _checked_order(
     return order
 
 
-def _bolt_problems(bolts: Sequence[Bolt], interval: float) -> Iterator[Problem]:
+def _bolt_problems(bolts: Sequence[ReplicaInput], interval: float) -> Iterator[Problem]:
     if not interval > 0:
         yield Problem("interval", f"is {interval:g}", "Give seconds above 0.")
     if len({bolt.name for bolt in bolts}) < len(bolts):
@@ -159,7 +160,9 @@ def _bolt_problems(bolts: Sequence[Bolt], interval: float) -> Iterator[Problem]:
             yield Problem(f"bolt '{bolt.name}'", f"makes no sense: {bolt}", "Nothing below 0, pools from 1.")
 
 
-def _flow_problems(bolts: Sequence[Bolt], edges: Sequence[Edge], forecast: Mapping[str, float]) -> Iterator[Problem]:
+def _flow_problems(
+    bolts: Sequence[ReplicaInput], edges: Sequence[ReplicaFlow], forecast: Mapping[str, float]
+) -> Iterator[Problem]:
     names = {bolt.name for bolt in bolts}
     for edge in edges:
         if not {edge.source, edge.target} <= names:

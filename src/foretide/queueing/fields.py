@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Fields:
+class FieldReader:
     """One table of a file. Take each known field out of it, then `finish` to report what nobody asked for.
 
     >>> problems: list[Problem] = []
-    >>> table = Fields({"gain": "much", "gian": 2}, "flow 1", problems)
+    >>> table = FieldReader({"gain": "much", "gian": 2}, "flow 1", problems)
     >>> table.number("gain", 1.0)
     1.0
     >>> table.finish()
@@ -103,14 +103,14 @@ class Fields:
             return tuple(float(item) for item in value)
         return self._refuse(name, value, "a list of numbers, 0 or more", ())
 
-    def table_of(self, name: str) -> Fields | None:
+    def table_of(self, name: str) -> FieldReader | None:
         """A table within this one."""
         value = self._take(name)
         if isinstance(value, dict):
-            return Fields(value, name if self.where == "file" else f"{self.where}.{name}", self.problems)
+            return FieldReader(value, name if self.where == "file" else f"{self.where}.{name}", self.problems)
         return None if value is None else self._refuse(name, value, f"a table [{name}]", None)
 
-    def tables(self, name: str) -> Iterator[Fields]:
+    def tables(self, name: str) -> Iterator[FieldReader]:
         """The entries of a list of tables."""
         value = self._take(name)
         if value is None:
@@ -119,7 +119,7 @@ class Fields:
             self._refuse(name, value, f"tables [[{name}]]", None)
             return
         for number, item in enumerate(value, start=1):
-            yield Fields(item, f"{name} {number}", self.problems)
+            yield FieldReader(item, f"{name} {number}", self.problems)
 
     def finish(self) -> None:
         """Report fields that nobody asked for: mostly misspelt ones."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StagePlan:
     """One operator's part of a batch.
 
     Attributes:
@@ -70,14 +70,14 @@ class BatchModel:
 
     >>> from foretide.queueing.model import BatchCosts
     >>> costs = BatchCosts(cores=4, fixed_cost=0.2, task_cost=0.01)
-    >>> query = BatchModel(costs, (Stage("parse", 1e-3, 4, 10),))
+    >>> query = BatchModel(costs, (StagePlan("parse", 1e-3, 4, 10),))
     >>> steady = query.steady(rate=2000.0)
     >>> round(steady.length, 6), round(steady.mean_latency, 6), query.highest_rate
     (0.6, 0.9, 4000.0)
     """
 
     costs: BatchCosts
-    stages: tuple[Stage, ...]
+    stages: tuple[StagePlan, ...]
 
     @property
     def overhead(self) -> float:
@@ -89,7 +89,7 @@ class BatchModel:
         """Seconds each row adds to the batch. Replicas beyond the cores take turns: 6 on 4 cores need two."""
         return math.fsum(map(self._share, self.stages))
 
-    def _share(self, stage: Stage) -> float:
+    def _share(self, stage: StagePlan) -> float:
         """Seconds a row adds to one stage: as many turns of one replica's part as the cores make necessary."""
         return stage.work * math.ceil(stage.active / self.costs.cores) / stage.active
 
@@ -150,7 +150,7 @@ def batch_model(
     """The micro-batch query of a network; an operator without a pool has one of just its active replicas."""
     known = pools or {}
     stages = (
-        Stage(name, work, active[name], max(known.get(name, 0), active[name]))
+        StagePlan(name, work, active[name], max(known.get(name, 0), active[name]))
         for name, work in stage_work(network, costs).items()
     )
     return BatchModel(costs, tuple(stages))

@@ -31,7 +31,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, get_args
 
 from foretide.errors import ModelError, Problem
-from foretide.queueing.fields import Fields
+from foretide.queueing.fields import FieldReader
 from foretide.queueing.model import (
     ArrivalCurve,
     BatchCosts,
@@ -85,7 +85,7 @@ def model_from_json(text: str) -> Model:
 def model_from(data: Mapping[str, Any]) -> Model:
     """Read a model from plain mappings and lists, as both file formats give them."""
     problems: list[Problem] = []
-    file = Fields(data, "file", problems)
+    file = FieldReader(data, "file", problems)
     operators: list[Operator] = []
     external: dict[str, float] = {}
     processors: dict[str, int] = {}
@@ -121,7 +121,7 @@ def _network(
     return network
 
 
-def _operator(entry: Fields) -> Operator:
+def _operator(entry: FieldReader) -> Operator:
     # Whether a rate makes sense is Network's business; here only that it is a number.
     return Operator(
         name=entry.text("name"),
@@ -132,7 +132,7 @@ def _operator(entry: Fields) -> Operator:
     )
 
 
-def _flow(entry: Fields) -> Flow:
+def _flow(entry: FieldReader) -> Flow:
     flow = Flow(entry.text("from"), entry.text("to"), entry.number("gain", 1.0))
     entry.finish()
     return flow
@@ -146,7 +146,7 @@ def _pool_problems(processors: Mapping[str, int], pools: Mapping[str, int]) -> l
     ]
 
 
-def _micro_batch(table: Fields | None) -> BatchCosts | None:
+def _micro_batch(table: FieldReader | None) -> BatchCosts | None:
     if table is None:
         return None
     work = table.number("work_per_row", math.nan, above=0.0)
@@ -161,7 +161,7 @@ def _micro_batch(table: Fields | None) -> BatchCosts | None:
     return costs
 
 
-def _simulation(table: Fields | None, operators: set[str]) -> SimulationPlan | None:
+def _simulation(table: FieldReader | None, operators: set[str]) -> SimulationPlan | None:
     if table is None:
         return None
     modes: tuple[Mode, ...] = get_args(Mode)
@@ -179,7 +179,7 @@ def _simulation(table: Fields | None, operators: set[str]) -> SimulationPlan | N
     return plan
 
 
-def _curve(table: Fields) -> ArrivalCurve:
+def _curve(table: FieldReader) -> ArrivalCurve:
     shapes: tuple[CurveShape, ...] = get_args(CurveShape)
     shape = table.choice("curve_shape", shapes, "steps")
     table.known.add("curve")
@@ -196,7 +196,7 @@ def _curve(table: Fields) -> ArrivalCurve:
     return ArrivalCurve(curve, shape)
 
 
-def _slow_worker(entry: Fields, operators: set[str]) -> SlowWorker:
+def _slow_worker(entry: FieldReader, operators: set[str]) -> SlowWorker:
     worker = SlowWorker(
         operator=entry.choice("operator", sorted(operators), entry.text("operator")),
         replica=entry.whole("replica", 0, least=0),
@@ -208,7 +208,7 @@ def _slow_worker(entry: Fields, operators: set[str]) -> SlowWorker:
     return worker
 
 
-def _failure(entry: Fields, operators: set[str]) -> Failure:
+def _failure(entry: FieldReader, operators: set[str]) -> Failure:
     failure = Failure(
         operator=entry.choice("operator", sorted(operators), entry.text("operator")),
         replica=entry.whole("replica", 0, least=0),
@@ -219,7 +219,7 @@ def _failure(entry: Fields, operators: set[str]) -> Failure:
     return failure
 
 
-def _routes(table: Fields | None, operators: set[str]) -> dict[str, tuple[float, ...]]:
+def _routes(table: FieldReader | None, operators: set[str]) -> dict[str, tuple[float, ...]]:
     if table is None:
         return {}
     routes = {name: table.numbers(name) for name in sorted(operators) if name in table.table}

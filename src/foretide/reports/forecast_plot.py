@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretide.errors import EnvironmentNotReadyError
-from foretide.forecasting.forecaster import LEVELS, Floats, Forecast
+from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +41,7 @@ def draw_rolled(rolled: Rolled, place: int, path: Path, latest: int) -> Path:
     return _saved(figure, path)
 
 
-def draw_forecast(values: Floats, ahead: Forecast, path: Path) -> Path:
+def draw_forecast(values: Floats, ahead: SeriesForecast, path: Path) -> Path:
     """The last values and what is expected after them."""
     figure = new_figure()
     axes = figure.subplots()

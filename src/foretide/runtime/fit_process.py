@@ -29,7 +29,7 @@ def fitting(folder: Path, niceness: int) -> Sequence[str]:
     return [sys.executable, "-m", "foretide.runtime.forecasts.load_fit", str(folder), str(niceness)]
 
 
-class Training:
+class FitProcess:
     """A fit that is under way in a process, with a folder of its own for what goes in and comes out."""
 
     def __init__(self, prepare: Callable[[Path], None], command: Command, niceness: int, deadline: float) -> None:

@@ -24,7 +24,7 @@ def nets_installed() -> bool:
     return all(map(find_spec, _NEEDS))
 
 
-class Line:
+class JsonProcess:
     """A process that is spoken to in lines. A thread writes, and one reads and hands on what it `heard`."""
 
     def __init__(self, command: Sequence[str], heard: Heard) -> None:

@@ -9,11 +9,13 @@ from foretide.control.decisions.decision import ControlMode
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
 
-PolicyName = Literal["bypass", "paper_rule", "replicas", "processors", "admission", "hot_keys", "reactive", "static"]
+PolicyName = Literal[
+    "bypass", "prediction_error", "replicas", "processors", "admission", "hot_keys", "reactive", "static"
+]
 
 
 @dataclass(frozen=True, slots=True)
-class LoopSettings:
+class ControlSettings:
     """How the control loop runs.
 
     Attributes:

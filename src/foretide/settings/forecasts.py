@@ -26,7 +26,7 @@ def _net() -> WorkerNetSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class SeerSettings:
+class ForecastSettings:
     """What is forecast, by what, and when models are fitted again.
 
     Attributes:

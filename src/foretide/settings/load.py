@@ -76,7 +76,7 @@ def _flaw(section: str, given: Sequence[Given]) -> ForetideError | None:
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class LoadedSettings:
     """A setting in force: its key, its value as it would be written, and where it came from."""
 
     key: str
@@ -84,10 +84,10 @@ class InForce:
     source: str
 
 
-def in_force(settings: Settings) -> list[InForce]:
+def in_force(settings: Settings) -> list[LoadedSettings]:
     """Every setting that can be written, without passwords."""
     return [
-        InForce(path, _without_password(key.shown(settings)), settings.origins.get(path, "default"))
+        LoadedSettings(path, _without_password(key.shown(settings)), settings.origins.get(path, "default"))
         for path, key in KEYS.items()
     ]
 

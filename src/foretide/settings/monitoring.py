@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from foretide.durations import Seconds
 from foretide.errors import MonitoringError
-from foretide.metrics.alarm_rules import DEFAULT_RULES, Rule
+from foretide.metrics.alarm_rules import DEFAULT_RULES, AlarmRule
 from foretide.metrics.batch import TIME_EVERY
 from foretide.metrics.catalogue.registry import CATALOGUE
 from foretide.metrics.smoothing import Fading, Smoother
@@ -46,7 +46,7 @@ class MonitorSettings:
     machines_every: Seconds = 15.0
     node_exporters: Mapping[str, str] = field(default_factory=dict)
     smoothing: Mapping[str, Callable[[], Smoother]] = field(default_factory=lambda: dict.fromkeys(SMOOTHED, Fading))
-    rules: tuple[Rule, ...] = DEFAULT_RULES
+    rules: tuple[AlarmRule, ...] = DEFAULT_RULES
     webhook: str | None = None
     prometheus_port: int | None = None
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from foretide.control.decisions.effects import TrialSettings
+from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.forecast_scores import VoteSettings
 from foretide.control.policies.admission import Admission, AdmissionSettings
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
 from foretide.control.policies.policy import Policy
-from foretide.control.policies.prediction_error import PaperRule, PaperRuleSettings
+from foretide.control.policies.prediction_error import PredictionError, PredictionErrorSettings
 from foretide.control.policies.processors import Processors, ProcessorSettings
 from foretide.control.policies.reactive import Reactive, ReactiveSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
@@ -21,8 +21,8 @@ from foretide.control.settings import GuardSettings
 from foretide.control.step import Control
 from foretide.control.world.setup import Target
 from foretide.errors import ControlSettingError
-from foretide.settings.control import LoopSettings, StaticSettings
-from foretide.settings.forecasts import SeerSettings
+from foretide.settings.control import ControlSettings, StaticSettings
+from foretide.settings.forecasts import ForecastSettings
 from foretide.settings.monitoring import MonitorSettings
 from foretide.settings.run import RunSettings
 
@@ -45,7 +45,7 @@ class Settings:
         votes: When forecasts may vote.
         forecasts: What is forecast, by what, and when models are fitted again.
         bypass: Policy: keeps work away from bad workers.
-        paper_rule: Policy: the predictive-control paper's own rule.
+        prediction_error: Policy: the predictive-control paper's own rule.
         replicas: Policy: replicas for the load that is coming.
         processors: Policy: the latency target with the fewest processors.
         admission: Policy: how many rows a batch may take.
@@ -58,13 +58,13 @@ class Settings:
     run: RunSettings = field(default_factory=RunSettings)
     monitoring: MonitorSettings = field(default_factory=MonitorSettings)
     target: Target = field(default_factory=Target)
-    control: LoopSettings = field(default_factory=LoopSettings)
+    control: ControlSettings = field(default_factory=ControlSettings)
     guards: GuardSettings = field(default_factory=GuardSettings)
-    trials: TrialSettings = field(default_factory=TrialSettings)
+    trials: EvaluationSettings = field(default_factory=EvaluationSettings)
     votes: VoteSettings = field(default_factory=VoteSettings)
-    forecasts: SeerSettings = field(default_factory=SeerSettings)
+    forecasts: ForecastSettings = field(default_factory=ForecastSettings)
     bypass: BypassSettings = field(default_factory=BypassSettings)
-    paper_rule: PaperRuleSettings = field(default_factory=PaperRuleSettings)
+    prediction_error: PredictionErrorSettings = field(default_factory=PredictionErrorSettings)
     replicas: ReplicaSettings = field(default_factory=ReplicaSettings)
     processors: ProcessorSettings = field(default_factory=ProcessorSettings)
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
@@ -101,7 +101,7 @@ class Settings:
 
 _POLICIES: Mapping[str, Callable[[Settings], Policy[Any]]] = {
     "bypass": lambda settings: Bypass(settings.bypass),
-    "paper_rule": lambda settings: PaperRule(settings.paper_rule),
+    "prediction_error": lambda settings: PredictionError(settings.prediction_error),
     "replicas": lambda settings: Replicas(settings.replicas),
     "processors": lambda settings: Processors(settings.processors),
     "admission": lambda settings: Admission(settings.admission),

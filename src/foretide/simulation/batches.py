@@ -19,7 +19,7 @@ import numpy as np
 from foretide.simulation.intake import Intake, Rows
 from foretide.simulation.pipeline import components
 from foretide.simulation.report import Books
-from foretide.simulation.stages import Stage
+from foretide.simulation.stages import SimulatedStage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ class _Driver:
         scale = _work_scale(scenario)
         order, self._feedback = _stage_order(scenario.network)
         generators = rng.spawn(len(order))
-        self._stages = {i: Stage(scenario, i, generators[i], books, scale) for i in order}
+        self._stages = {i: SimulatedStage(scenario, i, generators[i], books, scale) for i in order}
 
     def run(self, start: float, rows: Rows) -> tuple[float, Rows]:
         """Run a batch that starts with these rows; returns when it commits and what flows back."""

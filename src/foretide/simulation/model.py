@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from foretide.errors import ModelError, Problem
 from foretide.queueing.model import SimulationPlan
-from foretide.simulation.routes import Route
+from foretide.simulation.routes import RouteChange
 from foretide.simulation.scenario import Scenario
-from foretide.simulation.variation import Curve
+from foretide.simulation.variation import RateCurve
 from foretide.simulation.workers import Outage, Slowdown
 
 if TYPE_CHECKING:
@@ -76,23 +76,23 @@ def _servers(model: Model, plan: SimulationPlan) -> dict[str, int]:
     return {**pools, **{name: count for name, count in model.processors.items() if name not in plan.routes}}
 
 
-def _curve(rate: float, curve: ArrivalCurve) -> Curve:
+def _curve(rate: float, curve: ArrivalCurve) -> RateCurve:
     """A factor of 1 holds until the first point."""
     points = curve.points
     if not points or points[0][0] > 0:
         points = ((0.0, 1.0), *points)
     since, factors = zip(*points, strict=True)
-    return Curve(since, tuple(rate * factor for factor in factors), curve.shape)
+    return RateCurve(since, tuple(rate * factor for factor in factors), curve.shape)
 
 
-def _random_routes(plan: SimulationPlan, workers: dict[str, int]) -> dict[str, tuple[Route, ...]]:
-    return {name: (Route(_padded(weights, workers.get(name, 0))),) for name, weights in plan.routes.items()}
+def _random_routes(plan: SimulationPlan, workers: dict[str, int]) -> dict[str, tuple[RouteChange, ...]]:
+    return {name: (RouteChange(_padded(weights, workers.get(name, 0))),) for name, weights in plan.routes.items()}
 
 
-def _even_routes(model: Model, plan: SimulationPlan, workers: dict[str, int]) -> dict[str, tuple[Route, ...]]:
+def _even_routes(model: Model, plan: SimulationPlan, workers: dict[str, int]) -> dict[str, tuple[RouteChange, ...]]:
     active = {name: (1.0,) * model.processors.get(name, pool) for name, pool in workers.items()}
     return {
-        name: (Route(_padded(weights, workers.get(name, 0)), spread="even"),)
+        name: (RouteChange(_padded(weights, workers.get(name, 0)), spread="even"),)
         for name, weights in {**active, **plan.routes}.items()
     }
 

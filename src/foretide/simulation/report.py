@@ -12,12 +12,12 @@ from foretide.simulation.results import (
     QUANTILES,
     BatchSummary,
     OperatorResult,
+    ResultSeries,
     SimulationResult,
-    Timeline,
     quantile,
     ratio,
 )
-from foretide.simulation.tally import Grid, Ledger, Meter
+from foretide.simulation.tally import Ledger, Meter, TimeBins
 
 if TYPE_CHECKING:
     from foretide.simulation.scenario import Scenario
@@ -36,7 +36,7 @@ class Books:
         batches: (start, commit, rows) of each micro-batch.
     """
 
-    grid: Grid
+    grid: TimeBins
     ledger: Ledger
     tuples: list[Meter]
     work: list[Meter]
@@ -45,14 +45,14 @@ class Books:
     @classmethod
     def of_pipeline(cls, scenario: Scenario) -> Books:
         """Books in which tuples hold the workers."""
-        grid = Grid(scenario.warmup, scenario.duration, scenario.batches)
+        grid = TimeBins(scenario.warmup, scenario.duration, scenario.batches)
         meters = [Meter(grid) for _ in scenario.network.operators]
         return cls(grid, Ledger(), meters, meters)
 
     @classmethod
     def of_batches(cls, scenario: Scenario) -> Books:
         """Books in which tasks hold the cores."""
-        grid = Grid(scenario.warmup, scenario.duration, scenario.batches)
+        grid = TimeBins(scenario.warmup, scenario.duration, scenario.batches)
         tuples, work = ([Meter(grid) for _ in scenario.network.operators] for _ in range(2))
         return cls(grid, Ledger(), tuples, work)
 
@@ -108,8 +108,8 @@ def _quantiles_by_batch(values: Floats, bins: Integers, batches: int) -> dict[fl
     return {level: table[:, column] for column, level in enumerate(QUANTILES)}
 
 
-def _timeline(scenario: Scenario, books: Books, levels: dict[float, Floats]) -> Timeline:
-    return Timeline(
+def _timeline(scenario: Scenario, books: Books, levels: dict[float, Floats]) -> ResultSeries:
+    return ResultSeries(
         times=tuple(books.grid.middles.tolist()),
         latency={level: tuple(values.tolist()) for level, values in levels.items()},
         queue_length={

@@ -66,7 +66,7 @@ class OperatorResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class ResultSeries:
     """The same over time, one value a batch of simulated time.
 
     Attributes:
@@ -112,7 +112,7 @@ class SimulationResult:
     completion_time: Estimate
     total_sojourn: Estimate
     operators: tuple[OperatorResult, ...]
-    timeline: Timeline
+    timeline: ResultSeries
     batches: BatchSummary | None = None
 
     def operator(self, name: str) -> OperatorResult:

@@ -20,12 +20,12 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class RouteChange:
     """A split over the tasks of a pool, in force from `since` on.
 
-    >>> Route((4.0, 3.0, 1.0)).shares
+    >>> RouteChange((4.0, 3.0, 1.0)).shares
     (0.5, 0.375, 0.125)
-    >>> Route.first(2, pool=4, since=30.0).shares
+    >>> RouteChange.first(2, pool=4, since=30.0).shares
     (0.5, 0.5, 0.0, 0.0)
 
     Attributes:
@@ -39,7 +39,9 @@ class Route:
     spread: Literal["random", "even"] = "random"
 
     @classmethod
-    def first(cls, active: int, pool: int, since: float = 0.0, spread: Literal["random", "even"] = "random") -> Route:
+    def first(
+        cls, active: int, pool: int, since: float = 0.0, spread: Literal["random", "even"] = "random"
+    ) -> RouteChange:
         """An equal split over the first `active` tasks of the pool."""
         return cls((1.0,) * active + (0.0,) * (pool - active), since, spread)
 
@@ -50,7 +52,7 @@ class Route:
         return tuple(weight / total for weight in self.weights)
 
 
-def route_problems(operator: str, routes: Sequence[Route], pool: int) -> Iterator[Problem]:
+def route_problems(operator: str, routes: Sequence[RouteChange], pool: int) -> Iterator[Problem]:
     """All that is wrong with an operator's routes."""
     where = f"routes of '{operator}'"
     if routes and routes[0].since > 0:
@@ -70,14 +72,14 @@ def route_problems(operator: str, routes: Sequence[Route], pool: int) -> Iterato
 class Router:
     """Sends tuples to tasks by the route in force.
 
-    >>> router = Router([Route((1.0, 0.0)), Route((0.0, 1.0), since=10.0)], np.random.default_rng(1))
+    >>> router = Router([RouteChange((1.0, 0.0)), RouteChange((0.0, 1.0), since=10.0)], np.random.default_rng(1))
     >>> router.assign(np.array([3.0, 9.9, 10.0])).tolist()
     [0, 0, 1]
     >>> router.assign_one(11.0)
     1
     """
 
-    def __init__(self, routes: Sequence[Route], rng: np.random.Generator) -> None:
+    def __init__(self, routes: Sequence[RouteChange], rng: np.random.Generator) -> None:
         self._since = [route.since for route in routes]
         self._ladders = [_ladder(route) for route in routes]
         self._even = [route.spread == "even" for route in routes]
@@ -108,7 +110,7 @@ class Router:
         return np.asarray((turns * _GOLDEN) % 1.0, dtype=np.float64)
 
 
-def _ladder(route: Route) -> list[float]:
+def _ladder(route: RouteChange) -> list[float]:
     """Inner boundaries of the tasks on [0, 1): a draw falls to the task between two of them.
 
     The turns of an even spread are multiples of the golden ratio, which cover any stretch of [0, 1) in

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from foretide.errors import ModelError, Problem
-from foretide.simulation.routes import Route, route_problems
-from foretide.simulation.variation import Curve, Family, Variation
+from foretide.simulation.routes import RouteChange, route_problems
+from foretide.simulation.variation import Family, RateCurve, Variation
 from foretide.simulation.workers import Slowdown
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Scenario:
     workers: Mapping[str, int]
     duration: float
     warmup: float = 0.0
-    curves: Mapping[str, Curve] = field(default_factory=dict)
-    routes: Mapping[str, tuple[Route, ...]] = field(default_factory=dict)
+    curves: Mapping[str, RateCurve] = field(default_factory=dict)
+    routes: Mapping[str, tuple[RouteChange, ...]] = field(default_factory=dict)
     slowdowns: tuple[Slowdown, ...] = ()
     outages: tuple[Outage, ...] = ()
     family: Family = "gamma"
@@ -73,9 +73,9 @@ class Scenario:
         """All that befalls workers."""
         return (*self.slowdowns, *self.outages)
 
-    def curve_of(self, operator: str) -> Curve:
+    def curve_of(self, operator: str) -> RateCurve:
         """What enters at an operator from outside."""
-        return self.curves.get(operator) or Curve.constant(self.network.external.get(operator, 0.0))
+        return self.curves.get(operator) or RateCurve.constant(self.network.external.get(operator, 0.0))
 
     def arrivals_of(self, operator: str) -> Variation:
         """How the gaps between external arrivals vary; an scv of 1 is a Poisson stream."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from foretide.simulation.flows import Emitter
 from foretide.simulation.intake import Rows
-from foretide.simulation.routes import Route, Router
+from foretide.simulation.routes import RouteChange, Router
 from foretide.simulation.stations import SharedStation, UnevenStation
 from foretide.simulation.workers import timelines
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from foretide.simulation.variation import Floats
 
 
-class Stage:
+class SimulatedStage:
     """An operator, its pool of tasks and the cores they run on.
 
     The cores are idle whenever a stage starts, so that each stage may keep books of its own about them.
@@ -32,7 +32,7 @@ class Stage:
         self._pool = scenario.workers[operator.name]
         self._launch = self._pool * (batching.task_cost if batching else 0.0)
         self._service, self._mean = scenario.service_of(operator.name), scale / operator.service_rate
-        routes = scenario.routes.get(operator.name) or (Route.first(self._pool, self._pool, spread="even"),)
+        routes = scenario.routes.get(operator.name) or (RouteChange.first(self._pool, self._pool, spread="even"),)
         self._router = Router(routes, routing)
         flows = [(network.index[flow.target], flow.gain) for flow in network.flows if flow.source == operator.name]
         self._emitter = Emitter(flows, splits=operator.splits, rng=emission)

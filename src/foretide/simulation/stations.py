@@ -97,8 +97,8 @@ class UnevenStation:
 class RoutedStation:
     """A queue of its own for each task; the route says which one a tuple joins.
 
-    >>> from foretide.simulation.routes import Route, Router
-    >>> station = RoutedStation(2, Router([Route((0.0, 1.0))], np.random.default_rng(1)), {})
+    >>> from foretide.simulation.routes import RouteChange, Router
+    >>> station = RoutedStation(2, Router([RouteChange((0.0, 1.0))], np.random.default_rng(1)), {})
     >>> station.serve(np.array([0.0, 1.0]), np.array([5.0, 1.0]))
     array([0., 5.])
     """

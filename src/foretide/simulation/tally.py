@@ -14,10 +14,10 @@ _GATHER = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class TimeBins:
     """The measured stretch of simulated time, cut into equal batches.
 
-    >>> Grid(10.0, 20.0, 5).bins(np.array([9.0, 10.0, 19.9, 20.0])).tolist()
+    >>> TimeBins(10.0, 20.0, 5).bins(np.array([9.0, 10.0, 19.9, 20.0])).tolist()
     [0, 1, 5, 6]
     """
 
@@ -49,13 +49,13 @@ class Grid:
 class Tally:
     """Count and sum of values by the batch that a time falls into. Small additions are gathered first.
 
-    >>> tally = Tally(Grid(0.0, 10.0, 2))
+    >>> tally = Tally(TimeBins(0.0, 10.0, 2))
     >>> tally.add(np.array([1.0, 7.0, 8.0]), np.array([0.5, 0.25, 0.5]))
     >>> tally.counts.tolist(), tally.sums.tolist()
     ([1.0, 2.0], [0.5, 0.75])
     """
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: TimeBins) -> None:
         self._grid = grid
         self._counts, self._sums = np.zeros(grid.batches + 2), np.zeros(grid.batches + 2)
         self._gathered: list[tuple[Floats, Floats]] = []
@@ -99,13 +99,13 @@ class Tally:
 class Meter:
     """An operator's books.
 
-    >>> meter = Meter(Grid(0.0, 10.0, 2))
+    >>> meter = Meter(TimeBins(0.0, 10.0, 2))
     >>> meter.attempt(np.array([1.0]), np.array([3.0]), np.array([7.0]))
     >>> meter.waiting().tolist(), meter.busy().tolist()
     ([2.0, 0.0], [2.0, 2.0])
     """
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: TimeBins) -> None:
         self._start = grid.start
         self._joined, self._begun, self._ended = Tally(grid), Tally(grid), Tally(grid)
         self._sojourns, self._finished = Tally(grid), Tally(grid)

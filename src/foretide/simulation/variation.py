@@ -62,13 +62,13 @@ class Variation:
 
 
 @dataclass(frozen=True)
-class Curve:
+class RateCurve:
     """An arrival rate over time; the last one holds for ever.
 
-    >>> surge = Curve(since=(0.0, 60.0), rates=(100.0, 400.0))
+    >>> surge = RateCurve(since=(0.0, 60.0), rates=(100.0, 400.0))
     >>> surge.expected(61.0)
     6400.0
-    >>> Curve((0.0, 60.0), (100.0, 400.0), shape="linear").expected(60.0)
+    >>> RateCurve((0.0, 60.0), (100.0, 400.0), shape="linear").expected(60.0)
     15000.0
 
     Attributes:
@@ -97,7 +97,7 @@ class Curve:
                 yield Problem("arrival curve", f"a rate is {rate:g}", "Give a finite rate, 0 or more.")
 
     @classmethod
-    def constant(cls, rate: float) -> Curve:
+    def constant(cls, rate: float) -> RateCurve:
         """The same rate for ever."""
         return cls((0.0,), (rate,))
 
@@ -145,12 +145,12 @@ class ArrivalStream:
     The gaps are drawn on a scale on which one tuple is expected a unit, then mapped to seconds by the curve.
     With scv 1 this is exactly the Poisson process with that rate; with scv 0 arrivals are exactly regular.
 
-    >>> regular = ArrivalStream(Curve.constant(2.0), Variation(0.0), np.random.default_rng(1), end=2.1)
+    >>> regular = ArrivalStream(RateCurve.constant(2.0), Variation(0.0), np.random.default_rng(1), end=2.1)
     >>> regular.until(1.2), regular.until(9.0)
     (array([0.5, 1. ]), array([1.5, 2. ]))
     """
 
-    def __init__(self, curve: Curve, variation: Variation, rng: np.random.Generator, end: float) -> None:
+    def __init__(self, curve: RateCurve, variation: Variation, rng: np.random.Generator, end: float) -> None:
         self._curve, self._variation, self._rng, self._end = curve, variation, rng, end
         self._reached = 0.0
         self._held = np.empty(0)

@@ -14,7 +14,7 @@ from foretide.errors import ActionError
 from foretide.topology.sinks import Json, Parquet, Sink
 
 if TYPE_CHECKING:
-    from foretide.control_folder.filesystem import Publication
+    from foretide.control_folder.filesystem import Filesystem
 
 _INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 _HEADER = "v1"
@@ -48,7 +48,7 @@ def partitions_of(entry: str) -> int | None:
     return None
 
 
-def tell_sink(log: Publication, batch: int, interval: int) -> None:
+def tell_sink(log: Filesystem, batch: int, interval: int) -> None:
     """Enter a batch without files; every so many batches the sink's log repeats all that was before."""
     if (batch + 1) % interval:
         log.write(str(batch), _HEADER)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Select, func, select
 from foretide.control.decisions.codec import from_json, to_json
 from foretide.control.decisions.decision import Decision, Effect
 from foretide.control.decisions.news import entries
-from foretide.control.history.recorded import Recorded
+from foretide.control.history.recorded import RecordedWorld
 from foretide.errors import DecisionFormatError
 from foretide.store.queries import upsert
 from foretide.store.retention import keep_newest
@@ -97,7 +97,7 @@ def set_effect(connection: Connection, pipeline: str, effect: Effect) -> bool:
     return bool(kept)
 
 
-def write_setups(connection: Connection, pipeline: str, recorded: Sequence[Recorded]) -> None:
+def write_setups(connection: Connection, pipeline: str, recorded: Sequence[RecordedWorld]) -> None:
     """Write setups; one of the same time takes the place of the old one."""
     rows = [{"pipeline": pipeline, "at": float(each.at), "json": to_json(each)} for each in recorded]
     connection.execute(upsert(SETUPS, connection.dialect), rows)

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, Select, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
 from foretide.control.decisions.decision import Decision, Effect
-from foretide.control.history.recorded import Recorded
+from foretide.control.history.recorded import RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store import journal, retention
@@ -33,7 +33,7 @@ from foretide.store.queries import (
     series_of,
     upsert,
 )
-from foretide.store.records import AlarmRecord, Kept, Series, flaw, name_flaw, storable_text
+from foretide.store.records import AlarmRecord, Kept, StoredSeries, flaw, name_flaw, storable_text
 from foretide.store.schema import ALARMS, SAMPLES, SERIES
 
 if TYPE_CHECKING:
@@ -167,9 +167,9 @@ class MetricStore:
         rows = self._rows(newest_of_each_series(Selection(pipeline, metrics)))
         return [Sample(*row) for row in rows if row[2] is not None]
 
-    def series(self, pipeline: str) -> list[Series]:
+    def series(self, pipeline: str) -> list[StoredSeries]:
         """What there are samples of, in the order in which it was first seen."""
-        return [Series(*row) for row in self._rows(series_of(pipeline))]
+        return [StoredSeries(*row) for row in self._rows(series_of(pipeline))]
 
     def pipelines(self) -> list[str]:
         """Pipelines with samples or alarms, by name."""
@@ -236,23 +236,23 @@ class MetricStore:
         with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
             return journal.set_effect(connection, pipeline, effect)
 
-    def write_setup(self, pipeline: str, recorded: Recorded) -> None:
+    def write_setup(self, pipeline: str, recorded: RecordedWorld) -> None:
         """Keep how a pipeline is set up from a moment on. One of the same time takes the place of the old one."""
         self.write_setups(pipeline, [recorded])
 
-    def write_setups(self, pipeline: str, recorded: Sequence[Recorded]) -> None:
+    def write_setups(self, pipeline: str, recorded: Sequence[RecordedWorld]) -> None:
         """Keep several such records, all or none."""
         _check(pipeline, recorded)
         if recorded:
             with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
                 journal.write_setups(connection, pipeline, recorded)
 
-    def setups(self, pipeline: str, *, on_problem: journal.OnProblem = log.warning) -> list[Recorded]:
+    def setups(self, pipeline: str, *, on_problem: journal.OnProblem = log.warning) -> list[RecordedWorld]:
         """How a pipeline was set up, in the order of time. A record that is damaged is told and left out."""
         rows = self._rows(journal.setups_of(pipeline))
-        return list(journal.read_back(rows, Recorded, "setup", on_problem))
+        return list(journal.read_back(rows, RecordedWorld, "setup", on_problem))
 
-    def setup(self, pipeline: str) -> Recorded | None:
+    def setup(self, pipeline: str) -> RecordedWorld | None:
         """How a pipeline is set up; None when that was never kept."""
         return next(reversed(self.setups(pipeline)), None)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
-from foretide.control.history.recorded import Recorded
+from foretide.control.history.recorded import RecordedWorld
 from foretide.control.history.worlds import BATCH, Smoothing, worlds
 from foretide.control.world.setup import Target
 from foretide.control.world.world import World
@@ -32,7 +32,7 @@ class Recording:
 
     store: MetricStore
     pipeline: str
-    setups: tuple[Recorded, ...]
+    setups: tuple[RecordedWorld, ...]
     ends: tuple[float, ...]
 
     @classmethod

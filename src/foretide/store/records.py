@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from foretide.control.decisions.codec import to_json
 from foretide.control.decisions.decision import Decision
-from foretide.control.history.recorded import Recorded
+from foretide.control.history.recorded import RecordedWorld
 from foretide.metrics.metric import Sample
 
 LARGEST_NUMBER = 2**63 - 1
@@ -18,7 +18,7 @@ LONGEST_NAME = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class StoredSeries:
     """What samples are of: a metric of a subject."""
 
     metric: str
@@ -46,7 +46,7 @@ class AlarmRecord:
     source: str
 
 
-Kept = Sample | AlarmRecord | Decision | Recorded
+Kept = Sample | AlarmRecord | Decision | RecordedWorld
 """All that a store keeps."""
 
 
@@ -56,7 +56,7 @@ def flaw(record: Kept) -> str | None:
     >>> flaw(Sample("cpu.percent", "worker-1", at=0.0, value=float("nan")))
     'its value is nan; what is not known has no sample'
     """
-    if isinstance(record, Decision | Recorded):
+    if isinstance(record, Decision | RecordedWorld):
         return _figure_flaw("time", record.at) or _text_flaw(record)
     if isinstance(record, Sample):
         wrong = _figure_flaw("value", record.value) or name_flaw(record.metric)
@@ -65,7 +65,7 @@ def flaw(record: Kept) -> str | None:
     return wrong or _figure_flaw("time", record.at) or name_flaw(record.subject)
 
 
-def _text_flaw(record: Decision | Recorded) -> str | None:
+def _text_flaw(record: Decision | RecordedWorld) -> str | None:
     if isinstance(record, Decision) and not 0 < record.id <= LARGEST_NUMBER:
         return f"its number is {record.id}; they count up from 1"
     try:

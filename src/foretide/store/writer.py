@@ -18,7 +18,7 @@ from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from foretide.control.decisions.decision import Decision
-from foretide.control.history.recorded import Recorded
+from foretide.control.history.recorded import RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store.backlog import Backlog
@@ -28,7 +28,7 @@ from foretide.store.records import AlarmRecord, flaw
 if TYPE_CHECKING:
     from foretide.store.metric_store import MetricStore
 
-Record = TypeVar("Record", Sample, AlarmRecord, Decision, Recorded)
+Record = TypeVar("Record", Sample, AlarmRecord, Decision, RecordedWorld)
 
 FORGOTTEN_AT_ONCE = 20_000
 """Samples forgotten between two batches that are written."""
@@ -103,7 +103,7 @@ class StoreWriter:
         self._samples = Backlog[Sample](self._settings.capacity)
         self._alarms = Backlog[AlarmRecord](self._settings.alarm_capacity)
         self._decisions = Backlog[Decision](self._settings.decision_capacity)
-        self._setups = Backlog[Recorded](self._settings.decision_capacity)
+        self._setups = Backlog[RecordedWorld](self._settings.decision_capacity)
         self._backlogs: tuple[Backlog[Any], ...] = (self._samples, self._alarms, self._decisions, self._setups)
         self._failures = 0
         self._hurry = False
@@ -147,7 +147,7 @@ class StoreWriter:
         """Have decisions written soon, and earlier ones told what the news of these say. After `close` dropped."""
         self._put(self._decisions, decisions)
 
-    def put_setup(self, recorded: Recorded) -> None:
+    def put_setup(self, recorded: RecordedWorld) -> None:
         """Have it written soon how the pipeline is set up. After `close` it is dropped."""
         self._put(self._setups, [recorded])
 

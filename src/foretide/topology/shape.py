@@ -20,7 +20,7 @@ SHARED = ".out"
 
 
 @dataclass(frozen=True)
-class Shape:
+class PlanShape:
     """The scans that feed each exchange, in the order of the plan, and the bolt behind Spark's own exchanges.
 
     `scans[None]` are those that reach the sink, or an exchange of Spark's own, without passing an edge.
@@ -39,13 +39,13 @@ class Shape:
         return None if operator is None else self.behind.get(operator, operator)
 
     @classmethod
-    def of(cls, topology: Topology, chained: AbstractSet[str], stateful: AbstractSet[str]) -> Shape:
+    def of(cls, topology: Topology, chained: AbstractSet[str], stateful: AbstractSet[str]) -> PlanShape:
         """The shape of a topology: `chained` bolts have no exchange, `stateful` ones are behind one of Spark's own."""
         return _Reading(topology, chained, stateful).shape()
 
 
 @dataclass(frozen=True)
-class OneSource(Shape):
+class OneSource(PlanShape):
     """The shape of a query that was not made from a topology: whatever it scans counts as one source."""
 
     name: str = "source"
@@ -61,7 +61,7 @@ class _Reading:
     chained: AbstractSet[str]
     stateful: AbstractSet[str]
 
-    def shape(self) -> Shape:
+    def shape(self) -> PlanShape:
         scans: dict[str | None, tuple[str, ...]] = {
             f"{spout.id}{SHARED}": (spout.id,) for spout in self.topology.spouts if self._shared(spout.id)
         }
@@ -72,7 +72,7 @@ class _Reading:
                 loose += fed
             elif bolt.id not in self.chained:
                 scans[bolt.id] = fed
-        return Shape({**scans, None: tuple(loose)}, self._behind())
+        return PlanShape({**scans, None: tuple(loose)}, self._behind())
 
     def _readers(self, component: str) -> int:
         part = self.topology.component(component)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from foretide.cli import app
 from foretide.control.decisions.codec import to_json
 from foretide.control.decisions.decision import Decision
-from foretide.control.history.recorded import Recorded
+from foretide.control.history.recorded import RecordedWorld
 from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.replicas import Replicas
 from foretide.control.rehearsal_plant import Plant
@@ -30,7 +30,7 @@ from foretide.errors import (
 from foretide.metrics.metric import Sample
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.runtime.loop.journal import Journal
-from foretide.runtime.monitoring.latest import Board
+from foretide.runtime.monitoring.latest import LatestValues
 from foretide.settings.control import PolicyName
 from foretide.settings.monitoring import MonitorSettings
 from foretide.status.running import Running, announce
@@ -53,14 +53,14 @@ def record(path):
     """A run under control as a live loop would leave it: samples, decisions with their effects, setups."""
     plant, target = Plant(RIG, LOAD), Target(3.0)
     control = Control((Bypass(), Replicas()))
-    state, board = control.start(), Board("shop", MonitorSettings().smoothing)
+    state, board = control.start(), LatestValues("shop", MonitorSettings().smoothing)
     with StoreWriter(lambda: MetricStore.open(path), "shop").start() as writer:
         journal = Journal(writer)
         while plant.run() is not None:
             measured, seen = plant.snapshot(), plant.observed()
             at = EPOCH + measured.at
             samples = [replace(each, at=at) for each in measured.samples() if each.at == measured.at]
-            writer.put_setup(Recorded(at, RIG.setup(), target, seen))
+            writer.put_setup(RecordedWorld(at, RIG.setup(), target, seen))
             writer.put(samples)
             board.put(samples)
             state, decision = step(control, state, World(RIG.setup(), board.snapshot(at), seen, target=target))
@@ -223,7 +223,9 @@ def test_a_latency_target_of_ones_own_goes_before_the_recorded_one(call, recorde
 
 def test_static_does_nothing_and_every_policy_can_be_replayed(call, recorded):
     assert "nothing would have been done" in said(call("replay", recorded, "--policy", "static"))
-    assert "paper-rule does nothing without them" in said(call("replay", recorded, "--policy", "paper-rule"))
+    assert "prediction-error does nothing without them" in said(
+        call("replay", recorded, "--policy", "prediction-error")
+    )
     every = [part for name in get_args(PolicyName) for part in ("--policy", name)]
     replayed = json.loads(said(call("replay", recorded, "--json", *every)))["policies"]
     assert [name.replace("-", "_") for name in replayed] == list(get_args(PolicyName))

@@ -13,7 +13,7 @@ from foretide.control.decisions.codec import from_json, to_json
 from foretide.control.decisions.decision import Contest, Decision, Effect, Intervention, Wish
 from foretide.control.decisions.news import entries
 from foretide.control.decisions.progress import courses
-from foretide.control.history.recorded import Recorded
+from foretide.control.history.recorded import RecordedWorld
 from foretide.control.history.replay import advice, replay
 from foretide.control.history.worlds import worlds
 from foretide.control.policies.bypass import Bypass
@@ -26,7 +26,7 @@ from foretide.control.world.observed import Observed
 from foretide.control.world.setup import OperatorSetup, Setup, Target
 from foretide.control.world.world import World
 from foretide.errors import DecisionFormatError
-from foretide.joins.plan import Grid, JoinPlan, KeyLoad, TailLoad
+from foretide.joins.plan import JoinPlan, KeyGrid, KeyLoad, TailLoad
 from foretide.joins.view import JoinView
 from foretide.metrics.metric import Sample
 from foretide.metrics.smoothing import Fading
@@ -67,7 +67,9 @@ seen = st.builds(
 targets = st.builds(Target, st.none() | st.floats(1, 9), st.floats(0, 0.9), st.just("p95"), st.none() | st.just(4))
 hashes = st.integers(-(2**31), 2**31 - 1)
 loads = st.lists(st.builds(KeyLoad, hashes, st.floats(0, 1e9), st.floats(0, 1e9)), max_size=2).map(tuple)
-plans = st.builds(JoinPlan, st.dictionaries(hashes, st.sampled_from([Grid(((0, 1),)), Grid(((2,), (3,)))]), max_size=2))
+plans = st.builds(
+    JoinPlan, st.dictionaries(hashes, st.sampled_from([KeyGrid(((0, 1),)), KeyGrid(((2,), (3,)))]), max_size=2)
+)
 views = st.builds(
     JoinView,
     names,
@@ -84,7 +86,7 @@ views = st.builds(
     names=st.dictionaries(hashes, names, max_size=2),
 )
 records = st.builds(
-    Recorded,
+    RecordedWorld,
     st.floats(0, 1e10),
     setups,
     targets,
@@ -98,13 +100,13 @@ SETUP = Setup(
     (OperatorSetup("read", pool=2, spout=True), OperatorSetup("parse", pool=4, edge="parse")),
     flows=(("read", "parse"),),
 )
-RECORDED = Recorded(0.0, SETUP)
+RECORDED = RecordedWorld(0.0, SETUP)
 
 
 @settings(max_examples=40)
 @given(records)
 def test_a_setup_survives_json_whatever_is_in_it(record):
-    assert from_json(Recorded, to_json(record)) == record
+    assert from_json(RecordedWorld, to_json(record)) == record
 
 
 @settings(max_examples=100)
@@ -114,7 +116,7 @@ def test_a_damaged_setup_is_refused_by_one_kind_of_error(record, data):
     place = data.draw(st.integers(0, len(text) - 1))
     damaged = text[:place] + data.draw(st.sampled_from(["", "x", "0", '"', "null", "-1"])) + text[place + 1 :]
     try:
-        from_json(Recorded, damaged)
+        from_json(RecordedWorld, damaged)
     except DecisionFormatError:
         return
 
@@ -126,7 +128,7 @@ def test_a_damaged_setup_is_refused_by_one_kind_of_error(record, data):
 )  # fmt: skip
 def test_what_has_another_type_or_makes_no_sense_is_refused(change):
     with pytest.raises(DecisionFormatError):
-        from_json(Recorded, json.dumps({**json.loads(to_json(RECORDED)), **change}))
+        from_json(RecordedWorld, json.dumps({**json.loads(to_json(RECORDED)), **change}))
 
 
 # ---- samples to worlds
@@ -206,7 +208,7 @@ def test_a_replay_of_recorded_samples_decides_what_the_loop_decides_on_the_live_
         world = World(rig.setup(), snapshot, plant.observed())
         state, decision = step(control, state, world)
         live.append(decision)
-    recorded = Recorded(0.0, rig.setup(), observed=plant.observed())
+    recorded = RecordedWorld(0.0, rig.setup(), observed=plant.observed())
     again = list(replay(control, worlds([recorded], sorted(samples, key=lambda sample: sample.at))))
     assert len(again) == len(live) > 50
     assert [each.actions for each in again] == [each.actions for each in live]
@@ -217,7 +219,7 @@ def test_a_replay_plans_joins_by_what_was_recorded_of_them_window_by_window():
     hot = JoinView("clicks", 4, windows=1, keys=(KeyLoad(13, 100.0, 100.0),), tail=(TailLoad(25.0, 25.0),) * 4)
     later = replace(hot, windows=2, rows=(1, 2, 3, 4), names={13: "shoes", 14: "hats"})
     assert later.of_its_window() == replace(hot, windows=2, names={13: "shoes"}), "without what each batch changes"
-    recorded = [Recorded(0.0, SETUP), Recorded(10.0, SETUP, joins={"clicks": later.of_its_window()})]
+    recorded = [RecordedWorld(0.0, SETUP), RecordedWorld(10.0, SETUP, joins={"clicks": later.of_its_window()})]
     samples = [Sample("batch", "q", at, at) for at in (5.0, 15.0, 25.0)]
     control = Control((HotKeys(HotKeySettings(choice="last-window")),), mode="advise")
     first, second, third = replay(control, worlds(recorded, samples))

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from control.worlds import even, observed, world
 from foretide.control.actions.registry import Quarantine, QuarantineHost, Release, ReleaseHost, SetSplit
 from foretide.control.policies.bypass import Bypass, BypassSettings
-from foretide.control.policies.prediction_error import PaperRule, PaperRuleSettings
-from foretide.control.policies.worker_health import Symptom
+from foretide.control.policies.prediction_error import PredictionError, PredictionErrorSettings
+from foretide.control.policies.worker_health import HealthMetric
 from foretide.control.step import Control, step
-from foretide.control.world.forecasts import Ahead, Foresight, Outlook
+from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.observed import Observed
 from foretide.errors import ControlSettingError
 from foretide.metrics.batch import TaskRun
@@ -61,21 +61,23 @@ def test_a_slow_worker_goes_only_if_it_stays_slow():
 
 
 def test_a_forecast_is_enough_before_anything_is_measured():
-    looks = {(TIME, worker): Outlook("net", (Ahead(15.0, 5.0 if worker == "2" else 1.0),)) for worker in "0123"}
-    _, wishes = BYPASS.wish({}, world(**HEALTHY, foresight=Foresight(looks)))
+    looks = {
+        (TIME, worker): Forecast("net", (ForecastPoint(15.0, 5.0 if worker == "2" else 1.0),)) for worker in "0123"
+    }
+    _, wishes = BYPASS.wish({}, world(**HEALTHY, foresight=Forecasts(looks)))
     assert actions(wishes) == [Quarantine("2")]
     assert "foreseen at 5" in wishes[0].reason
     measured_only = Bypass(BypassSettings(horizon=None))
-    assert measured_only.wish({}, world(**HEALTHY, foresight=Foresight(looks)))[1] == []
+    assert measured_only.wish({}, world(**HEALTHY, foresight=Forecasts(looks)))[1] == []
 
 
 def test_leaving_the_own_forecast_counts_but_not_when_all_have_left_theirs():
     def decide(figures):
         control, state = Control((BYPASS,)), Control((BYPASS,)).start()
-        looks = {(TIME, worker): Outlook("net", (Ahead(10.0, 0.5),)) for worker in "0123"}
+        looks = {(TIME, worker): Forecast("net", (ForecastPoint(10.0, 0.5),)) for worker in "0123"}
         for at in (1000.0, 1010.0):
             seen = world(
-                at, **figures if at > 1000 else times(w0=0.5, w1=0.5, w2=0.5, w3=0.5), foresight=Foresight(looks)
+                at, **figures if at > 1000 else times(w0=0.5, w1=0.5, w2=0.5, w3=0.5), foresight=Forecasts(looks)
             )
             state, decision = step(control, state, seen)
         return decision.actions
@@ -245,7 +247,7 @@ def test_settings_of_bypass_out_of_bounds_are_refused(bad):
     with pytest.raises(ControlSettingError):
         BypassSettings(**bad)
     with pytest.raises(ControlSettingError):
-        Symptom(TIME, -1.0)
+        HealthMetric(TIME, -1.0)
 
 
 WAIT = "worker_inbound_queuing_time_ms"
@@ -258,7 +260,7 @@ def told(world_, value):
 
 
 def test_the_papers_rule_empties_the_machine_for_a_while():
-    rule = PaperRule(PaperRuleSettings(threshold=1.0, hold=100))
+    rule = PredictionError(PredictionErrorSettings(threshold=1.0, hold=100))
     figures = {WAIT: {"0": 10, "1": 30, "2": 10, "3": 19}}
     held, wishes = rule.wish({}, told(world(**figures), 10.0))
     assert actions(wishes) == [QuarantineHost("h0")]
@@ -270,20 +272,20 @@ def test_the_papers_rule_empties_the_machine_for_a_while():
 
 
 def test_the_papers_rule_for_workers_and_either_side():
-    rule = PaperRule(PaperRuleSettings(threshold=0.5, scope="worker", either_side=True))
+    rule = PredictionError(PredictionErrorSettings(threshold=0.5, scope="worker", either_side=True))
     figures = {WAIT: {"0": 10, "1": 10, "2": 10, "3": 2}}
     assert actions(rule.wish({}, told(world(**figures), 10.0))[1]) == [Quarantine("3")]
-    one_sided = PaperRule(PaperRuleSettings(threshold=0.5, scope="worker"))
+    one_sided = PredictionError(PredictionErrorSettings(threshold=0.5, scope="worker"))
     assert one_sided.wish({}, told(world(**figures), 10.0))[1] == []
 
 
 def test_the_papers_rule_too_keeps_the_last_worker():
-    rule = PaperRule(PaperRuleSettings(threshold=0.5))
+    rule = PredictionError(PredictionErrorSettings(threshold=0.5))
     one_host = observed(executors={"0": "h0", "1": "h0"})
     assert rule.wish({}, told(world(seen=one_host, **{WAIT: {"0": 99, "1": 99}}), 10.0))[1] == []
 
 
 def test_settings_of_the_papers_rule_out_of_bounds_are_refused():
     with pytest.raises(ControlSettingError):
-        PaperRuleSettings(hold=-1)
+        PredictionErrorSettings(hold=-1)
     assert even(1, 2) == (1.0, 0.0)

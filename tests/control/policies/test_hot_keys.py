@@ -12,7 +12,7 @@ from foretide.control.world.observed import Observed
 from foretide.control.world.setup import Setup
 from foretide.control.world.world import World
 from foretide.errors import ActionError, ControlSettingError
-from foretide.joins.plan import Grid, JoinPlan, KeyLoad, TailLoad
+from foretide.joins.plan import JoinPlan, KeyGrid, KeyLoad, TailLoad
 from foretide.joins.task_costs import JoinCost
 from foretide.joins.view import JoinView
 from foretide.metrics.snapshot import Snapshot
@@ -139,7 +139,7 @@ def test_while_no_key_is_hot_nothing_is_planned_and_a_plan_in_force_is_given_up_
     def view(rows, **changes):
         return a_view(keys=(KeyLoad(13, rows, rows),), tail=(TailLoad(25.0, 25.0),) * 4, **changes)
 
-    plan = JoinPlan({13: Grid(((0, 1), (2, 3)))})
+    plan = JoinPlan({13: KeyGrid(((0, 1), (2, 3)))})
     assert wishes(view(4.0)) == [], "a third more load on one partition is no hot key"
     assert wishes(view(4.0), HotKeySettings(hot_above=0.1, least_gain=0.01)) != []
     assert wishes(view(30.0)) != []
@@ -167,7 +167,7 @@ def test_tasks_that_cost_nothing_are_no_reason_to_split():
 
 
 def test_a_plan_that_costs_more_than_it_saves_is_given_up():
-    plan = JoinPlan({13: Grid(((0, 1), (2, 3)))})
+    plan = JoinPlan({13: KeyGrid(((0, 1), (2, 3)))})
     policy = HotKeys()
     view = a_view(cost=JoinCost(0.0, 25e-6, 0.0), plan=plan)
     (wish,) = policy.wish(policy.start(), a_world(view))[1]
@@ -177,5 +177,5 @@ def test_a_plan_that_costs_more_than_it_saves_is_given_up():
 
 def test_a_plan_in_force_that_is_good_enough_stays():
     (wish,) = wishes(a_view())
-    plan = JoinPlan({key: Grid(rows) for key, rows in wish.action.grids.items()})
+    plan = JoinPlan({key: KeyGrid(rows) for key, rows in wish.action.grids.items()})
     assert wishes(a_view(plan=plan)) == []

@@ -13,7 +13,7 @@ from foretide.control.policies.processors import Processors, ProcessorSettings
 from foretide.control.policies.reactive import Reactive, ReactiveSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
 from foretide.control.policies.static import Static
-from foretide.control.world.forecasts import Ahead, Foresight, Outlook
+from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.measured import NotYet, arrivals, batch_costs, network
 from foretide.control.world.setup import Target
 from foretide.errors import ControlSettingError
@@ -58,7 +58,7 @@ def test_an_only_reader_gets_what_is_emitted_when_flows_are_not_known():
 
 
 def test_more_that_is_foreseen_is_planned_for_where_it_may_vote():
-    looks = Foresight({("arrival_rate", "read"): Outlook("m", (Ahead(30.0, 4000.0, {0.9: 5000.0}),))})
+    looks = Forecasts({("arrival_rate", "read"): Forecast("m", (ForecastPoint(30.0, 4000.0, {0.9: 5000.0}),))})
     assert arrivals(loaded(foresight=looks), 30.0) == {"read": 4000.0}
     assert arrivals(loaded(foresight=looks), 30.0, 0.9) == {"read": 5000.0}
     assert arrivals(loaded(foresight=looks)) == {"read": 1000.0}
@@ -66,7 +66,7 @@ def test_more_that_is_foreseen_is_planned_for_where_it_may_vote():
 
 
 def test_what_arrives_already_is_carried_whatever_is_foreseen():
-    looks = Foresight({("arrival_rate", "read"): Outlook("m", (Ahead(30.0, 10.0),))})
+    looks = Forecasts({("arrival_rate", "read"): Forecast("m", (ForecastPoint(30.0, 10.0),))})
     assert arrivals(loaded(foresight=looks), 30.0) == {"read": 1000.0}
     assert arrivals(loaded(foresight=looks, arrival_rate={}), 30.0) == {"read": 10.0}
 
@@ -82,7 +82,7 @@ def test_what_a_batch_costs_is_its_length_less_the_work_of_its_stages():
 
 
 def test_replicas_follow_the_load_that_is_foreseen():
-    looks = Foresight({("arrival_rate", "read"): Outlook("m", (Ahead(30.0, 3000.0),))})
+    looks = Forecasts({("arrival_rate", "read"): Forecast("m", (ForecastPoint(30.0, 3000.0),))})
     pipeline = {"setup": PIPELINE}
     _, now = Replicas().wish(Replicas().start(), loaded(1000.0, **pipeline))
     _, ahead = Replicas().wish(Replicas().start(), loaded(1000.0, foresight=looks, **pipeline))

@@ -14,8 +14,8 @@ from functools import cached_property
 from itertools import count, islice, product
 
 from foretide.errors import PastHardEndError
-from foretide.joins.placement.cells import JoinRule, left_cells, right_cells
-from foretide.joins.placement.plan_change import BatchFacts, Maxima, Past, PlanState, PublicationProtocol
+from foretide.joins.placement.cells import JoinBound, left_cells, right_cells
+from foretide.joins.placement.plan_change import BatchFacts, BatchHistory, Maxima, PlanState, PublicationProtocol
 from foretide.joins.placement.timeline import TAIL, Timeline
 
 
@@ -33,7 +33,7 @@ class Scenario:
 
     batches: tuple[tuple[Row, ...], ...]
     changes: tuple[tuple[tuple[int, tuple[int, int] | None], ...], ...]
-    rule: JoinRule
+    rule: JoinBound
     delay: int = 5
     lead: int = 1
     crashes: int = 1
@@ -78,7 +78,7 @@ class Scenario:
 class World:
     scenario: Scenario
     protocol: PublicationProtocol
-    state: PlanState = field(default_factory=lambda: PlanState(Timeline(), Past()))
+    state: PlanState = field(default_factory=lambda: PlanState(Timeline(), BatchHistory()))
     file: Timeline = field(default_factory=Timeline)
     committed: int = 0
     running: Timeline | None = None
@@ -103,7 +103,7 @@ class World:
     @property
     def past(self):
         """All committed batches, as a journal or the join's own state would tell them after a restart."""
-        past = Past()
+        past = BatchHistory()
         for facts in self.journal:
             past = past.then(facts)
         return past

@@ -3,8 +3,8 @@
 import pytest
 
 from foretide.errors import JoinPlanError
-from foretide.joins.placement.cells import JoinRule
-from foretide.joins.placement.plan_change import BatchFacts, Maxima, Past, PlanState, PublicationProtocol
+from foretide.joins.placement.cells import JoinBound
+from foretide.joins.placement.plan_change import BatchFacts, BatchHistory, Maxima, PlanState, PublicationProtocol
 from foretide.joins.placement.timeline import BEGINNING, FOREVER, TAIL, Timeline, Version
 
 KEY, OTHER = 5, -6
@@ -22,8 +22,8 @@ def test_a_grid_that_is_left_is_remembered_until_the_watermark_has_passed_both_b
 
 def settled_at(time):
     """A key that was split, with everything reported up to a time."""
-    protocol = PublicationProtocol(JoinRule(before=3, after=4))
-    state = protocol.advanced(PlanState(Timeline(), Past()), BatchFacts(0, 0, Maxima(50, 50)))
+    protocol = PublicationProtocol(JoinBound(before=3, after=4))
+    state = protocol.advanced(PlanState(Timeline(), BatchHistory()), BatchFacts(0, 0, Maxima(50, 50)))
     state = protocol.announced(state, {KEY: HOT}, 10)
     state = protocol.advanced(state, BatchFacts(1, state.timeline.version, Maxima(time, time)))
     assert state.timeline.versions(KEY) == (Version(BEGINNING, 64, TAIL), Version(64, FOREVER, HOT))
@@ -105,12 +105,12 @@ def test_only_one_change_is_under_way_at_a_time_and_none_before_the_first_batch(
     with pytest.raises(JoinPlanError, match="under way"):
         protocol.announced(protocol.announced(state, {KEY: TAIL}, 10), {OTHER: HOT}, 10)
     with pytest.raises(JoinPlanError, match="no tuple was seen"):
-        protocol.announced(PlanState(Timeline(), Past()), {KEY: HOT}, 10)
+        protocol.announced(PlanState(Timeline(), BatchHistory()), {KEY: HOT}, 10)
 
 
 def test_a_left_join_is_split_over_rows_only():
-    protocol = PublicationProtocol(JoinRule(3, 3, "left"))
-    state = PlanState(Timeline(), Past(1, Maxima(50, 50)))
+    protocol = PublicationProtocol(JoinBound(3, 3, "left"))
+    state = PlanState(Timeline(), BatchHistory(1, Maxima(50, 50)))
     assert protocol.announced(state, {KEY: ((1,), (2,))}, 10).pending is not None
     with pytest.raises(JoinPlanError, match="one cell only"):
         protocol.announced(state, {KEY: ((1, 2),)}, 10)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.joins.placement import timeline as timeline_module
-from foretide.joins.placement.cells import JoinRule
-from foretide.joins.placement.plan_change import Past, PublicationProtocol
+from foretide.joins.placement.cells import JoinBound
+from foretide.joins.placement.plan_change import BatchHistory, PublicationProtocol
 from foretide.joins.placement.timeline import BEGINNING, Timeline
 from joins.placement import join_world
 from joins.placement.join_world import Row, Scenario, World, explore, fault, wander
@@ -64,7 +64,7 @@ class ForgetsThePast(PublicationProtocol):
     """After a restart only what is seen from then on counts."""
 
     def recovered(self, published, past):
-        return super().recovered(published, Past(past.next_batch))
+        return super().recovered(published, BatchHistory(past.next_batch))
 
 
 class IgnoresGaps(PublicationProtocol):
@@ -111,7 +111,7 @@ SMALL = [
         Scenario(
             ((left(0), right(1)), (left(6, 1), right(3)), (left(4), right(7, 1)), (left(9, 1), right(6))),
             (((KEY, (1, 2)),),),
-            JoinRule(2, 2),
+            JoinBound(2, 2),
             kills=1,
         ),
         (NoHardEnd, NoWaiting, NoRollBack),
@@ -121,7 +121,7 @@ SMALL = [
         Scenario(
             ((left(0), right(0)), (right(9),), (left(1),), (right(0),), (left(9), left(12, 1), right(11))),
             (((KEY, (2, 1)),),),
-            JoinRule(3, 1),
+            JoinBound(3, 1),
             kills=1,
         ),
         (NoHardEnd, NoWaiting, NoRollBack, OnlyLeftCounts, RightReachIsForgotten, ForgetsThePast, IgnoresGaps),
@@ -131,7 +131,7 @@ SMALL = [
         Scenario(
             ((left(0), right(0)), (left(9),), (left(1),), (right(0),), (right(9), right(8, 1), left(11))),
             (((KEY, (1, 2)),),),
-            JoinRule(1, 3),
+            JoinBound(1, 3),
             kills=1,
         ),
         (NoHardEnd, NoWaiting, NoRollBack, OnlyRightCounts, ForgetsThePast, IgnoresGaps),
@@ -141,7 +141,7 @@ SMALL = [
         Scenario(
             ((left(0), right(0)), (left(2), right(1)), (left(4, 1), right(4)), (left(5), right(5)), (right(5, 1),)),
             (((KEY, (2, 2)),), ((KEY, None),)),
-            JoinRule(1, 3),
+            JoinBound(1, 3),
             delay=0,
             crashes=0,
             losses=0,
@@ -190,7 +190,7 @@ def scenarios(draw):
     return Scenario(
         batches,
         tuple(tuple(sorted(change.items())) for change in changes),
-        JoinRule(before, draw(st.integers(-before, 4))),
+        JoinBound(before, draw(st.integers(-before, 4))),
         delay=draw(st.integers(0, 12)),
         lead=draw(st.integers(1, 8)),
         crashes=2,
@@ -215,7 +215,7 @@ def drawn(rng):
 
     batches = tuple(tuple(row(batch) for _ in range(rng.randint(1, 6))) for batch in range(rng.randint(4, 9)))
     changes = tuple(((KEY, rng.choice([None, (2, 1), (1, 2), (2, 2), (1, 3)])),) for _ in range(rng.randint(1, 4)))
-    bound = JoinRule(before, rng.randint(-before, 4))
+    bound = JoinBound(before, rng.randint(-before, 4))
     return Scenario(batches, changes, bound, delay=rng.randint(0, 12), lead=rng.randint(1, 8), crashes=2)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import JoinPlanError, PastHardEndError, PlanFormatError
-from foretide.joins.placement.cells import JoinRule, left_cells, right_cells
+from foretide.joins.placement.cells import JoinBound, left_cells, right_cells
 from foretide.joins.placement.salts import partitions_of
 from foretide.joins.placement.timeline import BEGINNING, FOREVER, TAIL, Timeline, Version, steered_grid
 from foretide.joins.placement.timeline_file import FORMAT, from_json, to_json
@@ -34,7 +34,7 @@ def timelines(draw, columns=3):
 @st.composite
 def rules(draw):
     before = draw(st.integers(-4, 6))
-    return JoinRule(before, draw(st.integers(-before, 8)))
+    return JoinBound(before, draw(st.integers(-before, 8)))
 
 
 @settings(deadline=None)
@@ -60,26 +60,26 @@ def test_with_one_column_a_left_tuple_is_in_exactly_one_cell(timeline, row_hash,
 
 
 def test_a_left_join_refuses_grids_of_several_columns():
-    JoinRule(1, 1, "left").check(KEY, ((1,), (2,)))
-    JoinRule(1, 1, "inner").check(KEY, ((1, 2),))
+    JoinBound(1, 1, "left").check(KEY, ((1,), (2,)))
+    JoinBound(1, 1, "inner").check(KEY, ((1, 2),))
     with pytest.raises(JoinPlanError, match="one cell only"):
-        JoinRule(1, 1, "left").check(KEY, ((1, 2),))
+        JoinBound(1, 1, "left").check(KEY, ((1, 2),))
 
 
 @pytest.mark.parametrize(("before", "after", "how"), [(1, -2, "inner"), (1, 1, "right"), (1, 1, "full")])
 def test_a_join_that_cannot_be_exact_is_refused(before, after, how):
     with pytest.raises(JoinPlanError):
-        JoinRule(before, after, how)
+        JoinBound(before, after, how)
 
 
 def test_a_key_without_a_plan_is_in_the_tail_for_all_time():
     timeline = Timeline().continued({KEY: ((1,),)}, 5)
-    assert left_cells(timeline, 3, 99, FOREVER - 9) == right_cells(timeline, 3, 99, 5, JoinRule(2, 2)) == (0,)
+    assert left_cells(timeline, 3, 99, FOREVER - 9) == right_cells(timeline, 3, 99, 5, JoinBound(2, 2)) == (0,)
 
 
 def test_tuples_that_reach_a_hard_end_are_refused_and_all_others_placed():
     timeline = Timeline().ending({KEY}, 100)
-    rule = JoinRule(before=5, after=9)
+    rule = JoinBound(before=5, after=9)
     assert left_cells(timeline, KEY, 1, 99) == right_cells(timeline, KEY, 1, 94, rule) == (0,)
     with pytest.raises(PastHardEndError):
         left_cells(timeline, KEY, 1, 100)

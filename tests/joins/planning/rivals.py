@@ -14,7 +14,7 @@ def bistream_plan(partitions: int) -> JoinPlan:
     """BiStream with random routing: a left row goes to any partition, a right row to all of them.
 
     >>> bistream_plan(3).tail
-    (Grid(rows=((0,), (1,), (2,))),)
+    (KeyGrid(rows=((0,), (1,), (2,))),)
     """
     return JoinPlan({}, (grid_of(range(partitions), 1),))
 

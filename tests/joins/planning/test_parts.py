@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from foretide.errors import ModelError
 from foretide.joins.plan import (
     NO_PLAN,
-    Grid,
     JoinPlan,
+    KeyGrid,
     KeyLoad,
     TailLoad,
     fill,
@@ -52,7 +52,7 @@ def test_every_pair_of_rows_meets_in_exactly_one_cell():
 @pytest.mark.parametrize("rows", [(), ((),), ((1, 2), (3,)), ((-1,),)])
 def test_a_grid_that_is_none_is_refused(rows):
     with pytest.raises(ModelError, match="rows of one length"):
-        Grid(rows)
+        KeyGrid(rows)
 
 
 @pytest.mark.parametrize("rows", [-1.0, math.nan, math.inf])

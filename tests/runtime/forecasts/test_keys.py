@@ -9,12 +9,12 @@ import pytest
 from foretide.forecasting.budget import TrainingBudget
 from foretide.joins.settings import WindowSettings
 from foretide.metrics.batch import BatchReport, JoinSide
-from foretide.runtime.forecasts.keys import KeySeer
+from foretide.runtime.forecasts.keys import LiveKeyForecast
 from foretide.runtime.joins.key_windows import KeyWindows
-from foretide.settings.forecasts import SeerSettings
+from foretide.settings.forecasts import ForecastSettings
 from foretide.workloads.hot_keys import zipf_windows
 
-SETTINGS = SeerSettings(keys_least_windows=20, niceness=0)
+SETTINGS = ForecastSettings(keys_least_windows=20, niceness=0)
 WINDOWS = zipf_windows(seed=4, windows=40, keys=60, zipf=1.0, rows=4_000)
 BUDGET = TrainingBudget(seeds=1, epochs=2, steps=5)
 LIMIT = 240.0
@@ -45,7 +45,7 @@ def _compiled_once(tmp_path_factory):
 def _kept(tmp_path_factory):
     """A folder with nets that were trained on the first windows, and what they said of the next one."""
     folder = tmp_path_factory.mktemp("models") / "keys-j"
-    seer = KeySeer(SETTINGS, folder, BUDGET)
+    seer = LiveKeyForecast(SETTINGS, folder, BUDGET)
     fed(seer, enumerate(WINDOWS[:20], start=1))
     wait_for(lambda: seer.expected(20) is not None, "an answer")
     said = seer.expected(20)
@@ -62,7 +62,7 @@ def test_once_there_are_enough_windows_the_net_says_what_comes_next_on_both_side
 
 
 def test_before_that_no_process_is_started_and_nothing_is_said(tmp_path):
-    seer = KeySeer(SETTINGS, tmp_path, BUDGET)
+    seer = LiveKeyForecast(SETTINGS, tmp_path, BUDGET)
     fed(seer, enumerate(WINDOWS[:19], start=1))
     assert seer._line is None
     assert seer.expected(19) is None
@@ -71,7 +71,7 @@ def test_before_that_no_process_is_started_and_nothing_is_said(tmp_path):
 
 def test_kept_nets_answer_from_the_first_window_on_and_a_dead_process_is_told_and_replaced(kept):
     folder, _ = kept
-    seer = KeySeer(SETTINGS, folder, BUDGET)
+    seer = LiveKeyForecast(SETTINGS, folder, BUDGET)
     fed(seer, enumerate(WINDOWS[20:22], start=1))
     wait_for(lambda: seer.expected(2) is not None, "an answer by kept nets")
     assert seer.expected(1) is None, "what is said of another window is not said of this one"
@@ -91,7 +91,7 @@ def test_a_damaged_folder_is_told_and_the_net_begins_anew(tmp_path):
     for side in ("left", "right"):
         (tmp_path / side).mkdir()
         (tmp_path / side / "model.json").write_text("{}", encoding="utf-8")
-    seer = KeySeer(SETTINGS, tmp_path, BUDGET)
+    seer = LiveKeyForecast(SETTINGS, tmp_path, BUDGET)
     told = []
     heard = seer._heard
     seer._heard = lambda message: (told.append(message), heard(message))
@@ -103,7 +103,7 @@ def test_a_damaged_folder_is_told_and_the_net_begins_anew(tmp_path):
 
 def test_windows_of_a_join_wait_for_a_net_that_keeps_up_and_go_on_without_one_that_does_not(kept):
     folder, _ = kept
-    seer = KeySeer(SETTINGS, folder, BUDGET)
+    seer = LiveKeyForecast(SETTINGS, folder, BUDGET)
     windows = KeyWindows(WindowSettings(0.5, 0.5), seer)
     for batch, counts in enumerate(WINDOWS[20:28]):
         side = JoinSide(sum(counts.values()), 0, counts, {0: "centre"})
@@ -118,7 +118,7 @@ def test_windows_of_a_join_wait_for_a_net_that_keeps_up_and_go_on_without_one_th
 
 
 def test_without_the_setting_there_is_no_process(tmp_path):
-    seer = KeySeer(SeerSettings(keys=False, keys_least_windows=20), tmp_path)
+    seer = LiveKeyForecast(ForecastSettings(keys=False, keys_least_windows=20), tmp_path)
     fed(seer, enumerate(WINDOWS[:25], start=1))
     assert seer._line is None
     assert seer.problem is None

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from foretide.forecasting.series import on_a_grid
 from foretide.metrics.metric import Sample
-from foretide.runtime.forecasts.load_steps import LONGEST_GAP, Grid
+from foretide.runtime.forecasts.load_steps import LONGEST_GAP, TimeSteps
 from foretide.runtime.forecasts.worker_frames import Frames
 
 TIMES = st.lists(st.tuples(st.floats(0.0, 9.0), st.floats(0, 1e6)), min_size=1, max_size=60)
@@ -17,7 +17,7 @@ TIMES = st.lists(st.tuples(st.floats(0.0, 9.0), st.floats(0, 1e6)), min_size=1, 
 def test_steps_in_pieces_are_those_of_the_whole(gaps, step):
     times = [sum(gap for gap, _ in gaps[: place + 1]) for place in range(len(gaps))]
     measured = list(zip(times, (value for _, value in gaps), strict=True))
-    grid = Grid("load", step)
+    grid = TimeSteps("load", step)
     found = [value for at, load in measured for value in grid.add(at, load)]
     assert found == list(on_a_grid("load", measured, step).values[:-1])
     assert grid.last is None or grid.last == int(times[-1] // step) - 1
@@ -25,7 +25,7 @@ def test_steps_in_pieces_are_those_of_the_whole(gaps, step):
 
 
 def test_a_step_is_over_when_its_time_is_and_late_figures_are_left_out():
-    grid = Grid("load", 1.0)
+    grid = TimeSteps("load", 1.0)
     grid.add(0.9, 4.0)
     assert grid.pass_time(1.2) == []
     assert grid.pass_time(1.3) == [4.0]
@@ -35,7 +35,7 @@ def test_a_step_is_over_when_its_time_is_and_late_figures_are_left_out():
 
 
 def test_a_step_is_over_once_the_next_figure_is_expected_behind_it():
-    grid = Grid("load", 1.0)
+    grid = TimeSteps("load", 1.0)
     for at in (0.1, 0.6, 1.1, 1.6, 2.1):
         grid.add(at, at)
         before = grid.last
@@ -45,7 +45,7 @@ def test_a_step_is_over_once_the_next_figure_is_expected_behind_it():
 
 
 def test_a_clock_that_jumps_costs_a_gap_of_bounded_length_and_no_more():
-    grid = Grid("load", 1.0)
+    grid = TimeSteps("load", 1.0)
     grid.add(0.5, 1.0)
     assert len(grid.add(1e9, 2.0)) == 1 + LONGEST_GAP
     assert grid.add(100.0, 3.0) == []  # set back

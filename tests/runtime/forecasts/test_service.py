@@ -16,14 +16,14 @@ from foretide.forecasting.load.registry import make_mix
 from foretide.forecasting.load.ridge import Ridge
 from foretide.forecasting.load.simple import Ewma, MovingAverage
 from foretide.metrics.metric import Sample
-from foretide.runtime.forecasts.load import LoadSeer
+from foretide.runtime.forecasts.load import LiveLoadForecast
 from foretide.runtime.forecasts.load_fit import fitted
-from foretide.runtime.forecasts.service import LOAD, Seer
+from foretide.runtime.forecasts.service import LOAD, ForecastService
 from foretide.runtime.forecasts.workers import MISSING
-from foretide.settings.forecasts import SeerSettings
+from foretide.settings.forecasts import ForecastSettings
 from foretide.workloads.traces import load_trace
 
-SETTINGS = SeerSettings(spouts=("requests",), workers=False, retrain_every=1e6)
+SETTINGS = ForecastSettings(spouts=("requests",), workers=False, retrain_every=1e6)
 TAXI = load_trace("taxi").values[:1200].tolist()
 WALK = np.maximum(1000 + np.cumsum(np.random.default_rng(3).normal(0, 5, 600)), 1).tolist()
 KEY = (LOAD, "requests")
@@ -58,7 +58,7 @@ def settled(seer, trainings=1):
 
 def trained(values, folder=None, **options):
     """A seer that has learnt all the values and was fitted once."""
-    return settled(Seer(SETTINGS, measured(values), folder, clock=Clock(len(values) + 0.5), **options))
+    return settled(ForecastService(SETTINGS, measured(values), folder, clock=Clock(len(values) + 0.5), **options))
 
 
 @pytest.fixture(scope="module", name="saved")
@@ -76,7 +76,7 @@ def outlook(seer, at):
 
 def test_real_load_at_irregular_times_is_foreseen_better_than_by_the_last_value():
     clock = Clock()
-    seer = Seer(SETTINGS, measured(TAXI[:900]), clock=clock)
+    seer = ForecastService(SETTINGS, measured(TAXI[:900]), clock=clock)
     settled(seer)
     horizons, told = SETTINGS.steps_ahead, {}
     for second, at in enumerate(moments(1030)[900:], start=900):
@@ -128,7 +128,7 @@ def rival_of(load, *kinds):
 
 def load_with(*kinds):
     """A spout whose model in place was fitted to all but the last values, and then said what it said."""
-    load = LoadSeer("requests", SETTINGS)
+    load = LiveLoadForecast("requests", SETTINGS)
     load.learn(TAXI[:800])
     mix, said = rival_of(load, *kinds)
     load._replace(mix, said, 0)
@@ -167,7 +167,7 @@ def test_both_are_told_in_a_sentence(saved):
 def test_drift_calls_for_a_new_model_before_its_time():
     rng = np.random.default_rng(1)
     clock = Clock(300.5)
-    seer = settled(Seer(SETTINGS, measured(rng.normal(1000, 5, 300).tolist()), clock=clock))
+    seer = settled(ForecastService(SETTINGS, measured(rng.normal(1000, 5, 300).tolist()), clock=clock))
     for second, value in enumerate(rng.normal(3000, 1500, 100).clip(0), start=300):
         seer.see([Sample(LOAD, "requests", second + 0.5, value)])
     clock.now = 400.0
@@ -175,7 +175,7 @@ def test_drift_calls_for_a_new_model_before_its_time():
 
 
 def test_no_fit_happens_in_the_process_of_the_pipeline(saved):
-    seer = Seer(SETTINGS, None, saved[1])
+    seer = ForecastService(SETTINGS, None, saved[1])
     seer.turn()
     mix = seer._loads["requests"].mix
     fits = [expert.fits for expert in mix.experts]
@@ -189,7 +189,7 @@ def test_no_fit_happens_in_the_process_of_the_pipeline(saved):
 
 def test_a_restart_goes_on_where_it_was(saved):
     first, folder = saved
-    second = Seer(SETTINGS, None, folder, clock=Clock(900.5))
+    second = ForecastService(SETTINGS, None, folder, clock=Clock(900.5))
     second.turn()
     assert second.problems == []
     assert outlook(second, 900.7) == outlook(first, 900.7)
@@ -197,7 +197,7 @@ def test_a_restart_goes_on_where_it_was(saved):
 
 
 def test_after_a_restart_only_what_is_new_in_the_history_is_learnt(saved):
-    again = Seer(SETTINGS, measured(TAXI[:950]), saved[1], clock=Clock(951.5))
+    again = ForecastService(SETTINGS, measured(TAXI[:950]), saved[1], clock=Clock(951.5))
     again.turn()
     assert list(again._loads["requests"].values) == TAXI[:950]
     assert again._loads["requests"].mix.count == 950
@@ -212,13 +212,13 @@ def test_a_damaged_folder_is_said_and_one_starts_afresh(saved, tmp_path, damage)
     else:
         pattern = "*.npz" if damage == "arrays" else "model.json"
         next(tmp_path.rglob(pattern)).write_bytes(b"rubbish")
-    seer = Seer(settings, measured(TAXI[:100]), tmp_path, clock=Clock(100.5))
+    seer = ForecastService(settings, measured(TAXI[:100]), tmp_path, clock=Clock(100.5))
     seer.turn()
     assert len(seer.problems) == 1
     assert "starts afresh" in seer.problems[0]
     assert outlook(seer, 101.0) is not None
     seer.close()  # it is kept now, in place of the damaged one
-    again = Seer(settings, None, tmp_path, clock=Clock(101.0))
+    again = ForecastService(settings, None, tmp_path, clock=Clock(101.0))
     again.turn()
     assert again.problems == []
 
@@ -227,7 +227,7 @@ def test_a_damaged_folder_is_said_and_one_starts_afresh(saved, tmp_path, damage)
 
 
 def test_figures_that_are_no_load_are_left_out():
-    seer = Seer(SETTINGS, clock=Clock(5.5))
+    seer = ForecastService(SETTINGS, clock=Clock(5.5))
     for at, value in (
         (0.5, 4.0),
         (1.5, float("nan")),
@@ -243,7 +243,7 @@ def test_figures_that_are_no_load_are_left_out():
 
 
 def test_rubbish_is_said_and_raises_nothing():
-    seer = Seer(SETTINGS, {("arrival_rate", "requests"): 5}, clock=Clock())
+    seer = ForecastService(SETTINGS, {("arrival_rate", "requests"): 5}, clock=Clock())
     seer.see([object()])
     seer.see(None)
     seer.turn()
@@ -268,7 +268,9 @@ def test_a_fit_that_fails_leaves_the_model_in_place_and_says_why():
 
 
 def test_a_command_that_does_not_exist_is_said():
-    seer = Seer(SETTINGS, measured(TAXI[:300]), clock=Clock(300.5), command=lambda folder, nice: ["/no/such/thing"])
+    seer = ForecastService(
+        SETTINGS, measured(TAXI[:300]), clock=Clock(300.5), command=lambda folder, nice: ["/no/such/thing"]
+    )
     seer.turn()
     assert "/no/such/thing" in seer.problems[0]
     assert outlook(seer, 300.5) is not None
@@ -277,7 +279,7 @@ def test_a_command_that_does_not_exist_is_said():
 def test_a_fit_that_hangs_stops_nothing_and_is_ended():
     hanging = [sys.executable, "-c", "import time; time.sleep(600)"]
     clock = Clock(300.5)
-    seer = Seer(SETTINGS, measured(TAXI[:300]), clock=clock, command=lambda folder, nice: hanging)
+    seer = ForecastService(SETTINGS, measured(TAXI[:300]), clock=clock, command=lambda folder, nice: hanging)
     seer.turn()
     process = seer._training[2]._process
     for second in range(300, 310):
@@ -296,7 +298,9 @@ def test_a_fit_that_hangs_stops_nothing_and_is_ended():
 
 def test_closing_ends_a_fit_that_is_under_way():
     hanging = [sys.executable, "-c", "import time; time.sleep(600)"]
-    seer = Seer(SETTINGS, measured(TAXI[:300]), clock=Clock(300.5), command=lambda folder, nice: hanging).start()
+    seer = ForecastService(
+        SETTINGS, measured(TAXI[:300]), clock=Clock(300.5), command=lambda folder, nice: hanging
+    ).start()
     while not seer.training:
         time.sleep(0.01)
     training = seer._training[2]
@@ -307,7 +311,7 @@ def test_closing_ends_a_fit_that_is_under_way():
 
 
 def test_many_threads_may_see_and_ask_at_once():
-    seer = Seer(replace(SETTINGS, spouts=None, least_history=1e5, remember=1e6), clock=Clock()).start()
+    seer = ForecastService(replace(SETTINGS, spouts=None, least_history=1e5, remember=1e6), clock=Clock()).start()
     asked, wrong, stop = [], [], threading.Event()
 
     def ask():
@@ -338,7 +342,7 @@ def test_many_threads_may_see_and_ask_at_once():
 
 
 def test_memory_is_bounded_even_when_nobody_turns():
-    seer = Seer(SETTINGS)
+    seer = ForecastService(SETTINGS)
     for start in range(0, 60_000, 1000):
         seer.see([Sample(LOAD, "requests", float(start + i), 1.0) for i in range(1000)])
     assert len(seer._pending) == 50_000
@@ -349,7 +353,7 @@ def test_memory_is_bounded_even_when_nobody_turns():
 
 def test_without_jax_the_load_is_foreseen_and_the_lack_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
-    seer = Seer(replace(SETTINGS, workers=True), measured(TAXI[:300]), clock=Clock(300.5))
+    seer = ForecastService(replace(SETTINGS, workers=True), measured(TAXI[:300]), clock=Clock(300.5))
     seer.see([Sample("worker_slowness", "1", 300.0, 1.0)])
     seer.turn()
     assert seer.problems == [MISSING]
@@ -359,8 +363,9 @@ def test_without_jax_the_load_is_foreseen_and_the_lack_is_said(monkeypatch):
 
 def test_the_pipelines_own_process_never_loads_jax():
     code = (
-        "import sys; from foretide.runtime.forecasts.service import Seer; from foretide.metrics.metric import Sample;"
-        "s = Seer(); s.see([Sample('arrival_rate', 'a', float(i), 1.0) for i in range(90)]); s.turn();"
+        "import sys; from foretide.runtime.forecasts.service import ForecastService;"
+        "from foretide.metrics.metric import Sample;"
+        "s = ForecastService(); s.see([Sample('arrival_rate', 'a', float(i), 1.0) for i in range(90)]); s.turn();"
         "assert s.foresight(90.0).outlooks; s.close(); print('jax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
@@ -379,4 +384,4 @@ def test_the_pipelines_own_process_never_loads_jax():
 )  # fmt: skip
 def test_settings_of_the_seer_out_of_bounds_are_refused_by_name(bad):
     with pytest.raises(ControlSettingError, match=f"seer: {next(iter(bad))}"):
-        SeerSettings(**bad)
+        ForecastSettings(**bad)

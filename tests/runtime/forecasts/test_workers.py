@@ -10,11 +10,11 @@ import pytest
 from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.workers.frames import MachineFrame, WorkerNetSettings
 from foretide.metrics.metric import Sample
-from foretide.runtime.forecasts.service import Seer
+from foretide.runtime.forecasts.service import ForecastService
 from foretide.runtime.forecasts.worker_frames import Frames
-from foretide.runtime.forecasts.worker_process import Oracle, shares_of_naive
-from foretide.runtime.forecasts.workers import WorkerSeer
-from foretide.settings.forecasts import SeerSettings
+from foretide.runtime.forecasts.worker_process import WorkerNetProcess, shares_of_naive
+from foretide.runtime.forecasts.workers import LiveWorkerForecast
+from foretide.settings.forecasts import ForecastSettings
 from foretide.workloads.colocated import colocated_steps
 
 WORKER = {
@@ -32,7 +32,7 @@ NET = WorkerNetSettings(
     targets=TARGETS, process_features=frozenset({TARGETS[0]}), horizon=2, hidden=8, keep=HELD + TRAINED, budget=POOR
 )
 STEP = 5.0
-SETTINGS = SeerSettings(net=NET, worker_step=STEP, workers_least_history=STEP * (HELD + TRAINED))
+SETTINGS = ForecastSettings(net=NET, worker_step=STEP, workers_least_history=STEP * (HELD + TRAINED))
 
 
 def samples_of(step, at):
@@ -61,7 +61,7 @@ FRAMES = frames_of(STEPS)
 def of_three_trainings(tmp_path_factory):
     """Poor, good, poor: what was said of each, the votes after the good one, and the folder that is left."""
     folder = tmp_path_factory.mktemp("models") / "workers"
-    oracle = Oracle(NET, 1, HELD + TRAINED, 1 << 29, 0.2, folder)
+    oracle = WorkerNetProcess(NET, 1, HELD + TRAINED, 1 << 29, 0.2, folder)
     news, votes = [], []
 
     def heard(frames, start):
@@ -106,7 +106,7 @@ def test_a_saved_net_answers_from_its_own_process_and_its_end_is_survived(saved)
             return self.now
 
     clock = Clock()
-    seer = Seer(SETTINGS, None, saved[3].parent, clock=clock)
+    seer = ForecastService(SETTINGS, None, saved[3].parent, clock=clock)
     for number in range(378, 420):
         clock.now = number * STEP + 1.0
         seer.see([*samples_of(STEPS[number], clock.now), Sample("arrival_rate", "requests", clock.now, 5.0)])
@@ -136,13 +136,13 @@ def test_a_saved_net_answers_from_its_own_process_and_its_end_is_survived(saved)
 
 def test_a_damaged_net_is_said_and_trained_anew(tmp_path):
     (tmp_path / "model.json").write_text("{")
-    oracle = Oracle(NET, 1, 10, 10, 0.2, tmp_path)
+    oracle = WorkerNetProcess(NET, 1, 10, 10, 0.2, tmp_path)
     assert "trained anew" in oracle.restore()
     assert oracle.model is None
 
 
 def test_a_training_without_anything_to_learn_from_is_said():
-    oracle = Oracle(NET, 1, 60, 100, 0.2, None)
+    oracle = WorkerNetProcess(NET, 1, 60, 100, 0.2, None)
     still = MachineFrame({"m": 1.0}, {"w": dict.fromkeys(TARGETS, 1.0)})
     news = [message for number in range(60) for message in oracle.take(number, still)]
     oracle.wait()
@@ -151,7 +151,7 @@ def test_a_training_without_anything_to_learn_from_is_said():
 
 
 def test_no_process_is_started_before_there_is_enough_history():
-    seer = WorkerSeer(SETTINGS, None, ["/no/such/thing"])
+    seer = LiveWorkerForecast(SETTINGS, None, ["/no/such/thing"])
     for number in range(100):
         seer.take(samples_of(STEPS[number], number * STEP))
         seer.turn(number * STEP)
@@ -160,7 +160,7 @@ def test_no_process_is_started_before_there_is_enough_history():
 
 
 def test_no_process_is_started_for_a_lone_worker():
-    seer = WorkerSeer(replace(SETTINGS, workers_least_history=STEP), None, ["/no/such/thing"])
+    seer = LiveWorkerForecast(replace(SETTINGS, workers_least_history=STEP), None, ["/no/such/thing"])
     for number in range(100):
         seer.take([Sample("worker_slowness", "driver", number * STEP, 1.0)])
         seer.turn(number * STEP)
@@ -169,7 +169,7 @@ def test_no_process_is_started_for_a_lone_worker():
 
 def test_a_process_that_says_nothing_and_takes_nothing_stops_nobody():
     hanging = [sys.executable, "-c", "import time; time.sleep(600)"]
-    seer = WorkerSeer(replace(SETTINGS, workers_least_history=STEP), None, hanging)
+    seer = LiveWorkerForecast(replace(SETTINGS, workers_least_history=STEP), None, hanging)
     for number in range(400):
         seer.take(samples_of(STEPS[number], number * STEP))
         seer.turn(number * STEP)

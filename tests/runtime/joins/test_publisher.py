@@ -6,17 +6,17 @@ import pytest
 
 from foretide.control_folder.folder import ControlFolder
 from foretide.errors import JoinPlanError
-from foretide.joins.placement.cells import JoinRule
+from foretide.joins.placement.cells import JoinBound
 from foretide.joins.placement.plan_change import Maxima
 from foretide.joins.placement.salts import tail_partition
-from foretide.joins.placement.spec import JoinFacts
+from foretide.joins.placement.spec import JoinSpec
 from foretide.joins.placement.timeline import TAIL, Timeline
 from foretide.joins.plan import NO_PLAN
 from foretide.joins.planning.planner import predict
 from foretide.joins.settings import WindowSettings
 from foretide.metrics.batch import BatchReport, JoinBatch, JoinSide, StateSize, TaskRun
 from foretide.runtime.joins.joins import Joins
-from foretide.runtime.joins.publisher import JoinKeeper
+from foretide.runtime.joins.publisher import JoinPlanPublisher
 
 SECOND = 1_000_000
 HOT = 7
@@ -26,7 +26,7 @@ WANTED = {HOT: ((0, 1), (2, 3))}
 @pytest.fixture
 def folder(tmp_path):
     made = ControlFolder(str(tmp_path))
-    made.declare_join("j", JoinFacts(JoinRule(5 * SECOND, 5 * SECOND), 4))
+    made.declare_join("j", JoinSpec(JoinBound(5 * SECOND, 5 * SECOND), 4))
     made.change_join_plan("j", lambda _: Timeline())
     return made
 
@@ -38,7 +38,7 @@ def report(batch, plan, latest, **changes):
 
 
 def begun(folder, batches=2, **options):
-    keeper = JoinKeeper(folder, "j", windows=WindowSettings(2.0, 2.0), **options)
+    keeper = JoinPlanPublisher(folder, "j", windows=WindowSettings(2.0, 2.0), **options)
     for batch in range(batches):
         keeper.see(report(batch, 0, 100 + 10 * batch))
     return keeper
@@ -121,7 +121,7 @@ def test_a_batch_that_said_nothing_of_a_join_though_it_had_rows_counts_as_missin
 
 def test_another_process_goes_on_from_what_was_kept_and_takes_an_unfinished_change_back(folder):
     begun(folder).adopt(WANTED)
-    again = JoinKeeper(folder, "j")
+    again = JoinPlanPublisher(folder, "j")
     assert folder.join_plan("j").hard_ends == {}
     assert again.plan().grids == {}
     again.see(report(2, 2, 120))
@@ -182,7 +182,7 @@ def test_the_view_tells_the_keys_of_the_last_window_and_what_the_plan_makes_of_t
 
 
 def test_windows_may_overlap_and_be_shifted(folder):
-    keeper = JoinKeeper(folder, "j", windows=WindowSettings(window=4.0, advance=2.0, offset=1.0))
+    keeper = JoinPlanPublisher(folder, "j", windows=WindowSettings(window=4.0, advance=2.0, offset=1.0))
     rows, counted = [], []
     for batch in range(10):
         keeper.see(report(batch, 0, 100 + 10 * batch))
@@ -216,7 +216,7 @@ def test_what_its_tasks_cost_is_learnt_once_a_window_from_batches_that_are_place
     rows[home] += 60 * 2
     seconds = [0.1] * 4
     seconds[home] = 1.0
-    keeper = JoinKeeper(folder, "j", windows=WindowSettings(2.0, 2.0))
+    keeper = JoinPlanPublisher(folder, "j", windows=WindowSettings(2.0, 2.0))
     changes = {"tasks": tasks_of(rows, seconds), "state": StateSize(400, 0, 0)}
     keeper.see(report(0, 0, 100, **changes))
     assert keeper.view().cost is None, "no window is over"

@@ -235,5 +235,5 @@ def test_damaged_order_files_count_as_nothing(tmp_path, damaged):
 
 
 def test_control_of_something_else_is_refused():
-    with pytest.raises(ft.ControlError, match="cannot be controlled"):
+    with pytest.raises(ft.errors.ControlError, match="cannot be controlled"):
         ft.control("no query")

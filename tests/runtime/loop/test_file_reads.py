@@ -13,11 +13,11 @@ from foretide.control.actions.registry import Quarantine, SetReplicas
 from foretide.control.decisions.decision import Wish
 from foretide.control.step import Control
 from foretide.control.world.setup import Target
-from foretide.control_folder.filesystem import LocalPublication
+from foretide.control_folder.filesystem import LocalFilesystem
 from foretide.control_folder.folder import DRAINED, ROUTES, ControlFolder
 from foretide.metrics.batch import BatchReport, TaskRun
 from foretide.metrics.snapshot import Snapshot, freeze
-from foretide.runtime.loop.actuator import Actor
+from foretide.runtime.loop.actuator import Actuator
 from foretide.runtime.loop.attach import _setup
 from foretide.runtime.loop.controller import Controller, Senses
 from foretide.runtime.loop.journal import Journal
@@ -27,7 +27,7 @@ from foretide.topology.graph import Spout, Topology
 from foretide.topology.sources import Rate
 
 
-class Counting(LocalPublication):
+class Counting(LocalFilesystem):
     """A folder on the disk that counts what is read, and what for: looking, or changing under a lock."""
 
     def __init__(self, folder):
@@ -110,7 +110,7 @@ class Scene:
             lambda: self.follower.routes,
             lambda: Snapshot(time.time(), "q", freeze({}), freeze({})),
             self.observer,
-            Actor(folder, self.cluster, self.restarts.append, published=self.observer.note_routes),
+            Actuator(folder, self.cluster, self.restarts.append, published=self.observer.note_routes),
             folder,
             Journal(None),
         )

@@ -12,7 +12,7 @@ from foretide.runtime.pipeline.submit import Pipeline
 from foretide.settings.run import RunSettings
 from foretide.topology.graph import Bolt, From, Spout, Topology
 from foretide.topology.groupings import Fields
-from foretide.topology.shape import Shape
+from foretide.topology.shape import PlanShape
 from foretide.topology.sinks import Parquet
 from foretide.topology.sources import Rate
 
@@ -43,7 +43,7 @@ class Unstarted(Pipeline):
 
     def _compile(self, topology, folder):
         folder.change_routes(lambda table: table.declare("work", topology.component("work").pool_size))
-        return SimpleNamespace(shape=Shape(behind={"work": "count"}))
+        return SimpleNamespace(shape=PlanShape(behind={"work": "count"}))
 
 
 @pytest.fixture

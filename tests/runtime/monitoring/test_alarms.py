@@ -7,14 +7,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from foretide.metrics.alarm_rules import Rule
+from foretide.metrics.alarm_rules import AlarmRule
 from foretide.metrics.snapshot import Snapshot
 from foretide.runtime.monitoring import alarms as alarm_desk
-from foretide.runtime.monitoring.alarms import AlarmDesk, Webhook
+from foretide.runtime.monitoring.alarms import AlarmManager, Webhook
 from foretide.store.records import AlarmRecord, flaw
 from helpers import wait_for
 
-FULL = Rule("full", "capacity", above=0.9, severity="critical", meaning="A replica is full.")
+FULL = AlarmRule("full", "capacity", above=0.9, severity="critical", meaning="A replica is full.")
 MESSAGE = (
     "A replica is full. capacity of 'count' is 0.95 ratio. "
     "Likely source: operator 'count', whose busiest replica is busy 95% of the time."
@@ -75,7 +75,7 @@ def capacity(value, at):
 
 
 def desk(webhook=None, keep=lambda records: None):
-    return AlarmDesk("app", (FULL,), keep, webhook)
+    return AlarmManager("app", (FULL,), keep, webhook)
 
 
 def test_a_webhook_is_told_when_an_alarm_is_raised_and_when_it_is_over(listen):

@@ -10,7 +10,7 @@ from foretide.metrics.metric import Sample
 from foretide.metrics.smoothing import Fading, Window
 from foretide.metrics.snapshot import Known
 from foretide.runtime.monitoring import latest as board_module
-from foretide.runtime.monitoring.latest import Board
+from foretide.runtime.monitoring.latest import LatestValues
 
 
 def sample(value, subject="count", metric="capacity", at=10.0):
@@ -18,20 +18,20 @@ def sample(value, subject="count", metric="capacity", at=10.0):
 
 
 def test_the_newest_figure_is_kept_with_its_time():
-    board = Board("app")
+    board = LatestValues("app")
     board.put([sample(0.5, at=10), sample(0.7, at=12)])
     assert board.snapshot(15).figure("capacity", "count") == Known(0.7, age=3)
 
 
 def test_what_a_clock_that_jumped_back_says_is_the_newest_all_the_same():
-    board = Board("app")
+    board = LatestValues("app")
     board.put([sample(0.5, at=1000)])
     board.put([sample(0.9, at=400)])
     assert board.snapshot(401).figure("capacity", "count") == Known(0.9, age=1)
 
 
 def test_each_series_is_smoothed_by_itself_and_only_where_asked_for():
-    board = Board("app", {"capacity": lambda: Fading(0.75)})
+    board = LatestValues("app", {"capacity": lambda: Fading(0.75)})
     board.put([sample(8, "a"), sample(100, "b"), sample(16, "a"), sample(200, "b")])
     board.put([sample(1, metric="utilization"), sample(3, metric="utilization")])
     snapshot = board.snapshot(10)
@@ -41,7 +41,7 @@ def test_each_series_is_smoothed_by_itself_and_only_where_asked_for():
 
 
 def test_forecasts_are_replaced_as_a_whole():
-    board = Board("app")
+    board = LatestValues("app")
     board.foresee({("capacity", "a"): 1.0, ("capacity", "b"): 2.0})
     first = board.snapshot(10)
     board.foresee({("capacity", "b"): 3.0})
@@ -50,7 +50,7 @@ def test_forecasts_are_replaced_as_a_whole():
 
 
 def test_a_snapshot_is_a_copy_that_nobody_can_change():
-    board = Board("app")
+    board = LatestValues("app")
     board.put([sample(0.5)])
     board.foresee({("capacity", "count"): 0.8})
     before = board.snapshot(10, ("the store is gone",))
@@ -64,7 +64,7 @@ def test_a_snapshot_is_a_copy_that_nobody_can_change():
 
 def test_when_there_is_too_much_the_old_is_forgotten_with_its_smoothers(monkeypatch):
     monkeypatch.setattr(board_module, "_MOST_SUBJECTS", 10)
-    board = Board("app", {"capacity": Fading})
+    board = LatestValues("app", {"capacity": Fading})
     board.put([sample(1, f"old{i}", at=0) for i in range(8)])
     board.put([sample(2, "edge of memory", at=1400)])
     board.put([sample(3, f"new{i}", at=5000) for i in range(4)])
@@ -79,7 +79,7 @@ def test_when_there_is_too_much_the_old_is_forgotten_with_its_smoothers(monkeypa
 
 
 def test_many_threads_may_write_while_others_look():
-    board = Board("app", {"capacity": lambda: Window(10**6)})
+    board = LatestValues("app", {"capacity": lambda: Window(10**6)})
     each, threads = 400, 4
     broken = []
 
@@ -112,7 +112,7 @@ def test_many_threads_may_write_while_others_look():
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from(["capacity", "utilization"]), st.sampled_from("ab"), st.floats(-1e6, 1e6))))
 def test_a_board_is_one_smoother_for_each_series(puts):
-    board = Board("app", {"capacity": lambda: Fading(0.3)})
+    board = LatestValues("app", {"capacity": lambda: Fading(0.3)})
     board.put(Sample(metric, subject, 1.0, value) for metric, subject, value in puts)
     expected, smoothers = {}, {}
     for metric, subject, value in puts:

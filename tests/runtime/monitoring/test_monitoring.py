@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import foretide as ft
-from foretide.metrics.alarm_rules import Rule
+from foretide.metrics.alarm_rules import AlarmRule
 from foretide.metrics.catalogue.registry import CATALOGUE
 from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Known, Unknown
@@ -172,7 +172,7 @@ def test_an_event_time_that_is_not_there_is_a_problem_of_the_topology(start):
         [ft.Spout("ticks", ft.Rate(100), event_time="when")],
         [ft.Bolt("keep", lambda df: df, [ft.From("ticks")])],
     )
-    with pytest.raises(ft.TopologyError, match=r"no column 'when'.*timestamp"):
+    with pytest.raises(ft.errors.TopologyError, match=r"no column 'when'.*timestamp"):
         start(topology)
 
 
@@ -245,7 +245,7 @@ def test_a_store_that_cannot_be_written_costs_the_metrics_and_not_the_query(star
 
 
 def test_a_rule_of_ones_own_and_monitoring_switched_off(start):
-    rule = Rule("many", "input_rows", above=100, meaning="Many rows at once.")
+    rule = AlarmRule("many", "input_rows", above=100, meaning="Many rows at once.")
     settings = ft.MonitorSettings(rules=(rule,), workers_every=0, machines_every=0, store="")
     pipeline = start(passing(replay(500, paced=False), pool=2), monitoring=settings)
     raised = []

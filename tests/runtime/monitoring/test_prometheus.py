@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from foretide.errors import MonitoringError
-from foretide.metrics.alarm_rules import Rule, Watch, judge
+from foretide.metrics.alarm_rules import AlarmRule, AlarmState, judge
 from foretide.metrics.catalogue.registry import CATALOGUE
 from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Snapshot
@@ -89,8 +89,8 @@ def test_each_scrape_sees_what_is_known_then(show):
 
 def test_alarms_are_1_while_they_hold(show):
     figures = {("capacity", "count"): (0.95, 2.0)}
-    rule = Rule("full", "capacity", above=0.9, severity="critical")
-    _, held, _ = judge(Watch(), Snapshot(2.0, "app", figures), (rule,))
+    rule = AlarmRule("full", "capacity", above=0.9, severity="critical")
+    _, held, _ = judge(AlarmState(), Snapshot(2.0, "app", figures), (rule,))
     (sample,) = show(figures, held)["foretide_alarm"].samples
     assert sample.labels == {"pipeline": "app", "rule": "full", "severity": "critical", "subject": "count"}
     assert sample.value == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foretide.metrics.batch import BatchReport, EventTimes, SourceRange
 from foretide.metrics.from_batch import SpoutFigures
-from foretide.runtime.monitoring.tuple_latency import QUANTILES, Arrivals
+from foretide.runtime.monitoring.tuple_latency import QUANTILES, TupleLatency
 from foretide.spark.sources.replay import ReplayPlan
 from foretide.topology.graph import Bolt, From, Spout, Topology
 from foretide.topology.sources import Rate, Replay
@@ -21,7 +21,7 @@ ORIGIN = 1_700_000_000.25
 FINISHED = ORIGIN + 9.0
 STEADY = ReplayPlan(Replay(RequestLines(1), Curve.steps([(2, 50), (1, 0), (3, 200)])))
 RANDOM = ReplayPlan(Replay(RequestLines(2), Curve.constant(40, 8).with_poisson_arrivals(seed=3)))
-ARRIVALS = Arrivals({"steady": STEADY, "random": RANDOM})
+ARRIVALS = TupleLatency({"steady": STEADY, "random": RANDOM})
 
 
 def latency_of(batch):
@@ -188,4 +188,4 @@ def test_only_replays_that_wait_for_their_rows_have_a_clock():
         Spout("ticks", Rate(1)),
     ]
     bolt = Bolt("all", lambda frame: frame, [From(spout.id) for spout in spouts])
-    assert set(Arrivals.of(Topology("app", spouts, [bolt])).plans) == {"paced"}
+    assert set(TupleLatency.of(Topology("app", spouts, [bolt])).plans) == {"paced"}

@@ -2,7 +2,7 @@ import pytest
 
 from foretide.errors import FeedbackGrowthError
 from foretide.metrics.batch import BatchReport, SourceRange
-from foretide.runtime.pipeline.feedback_guard import LoopGuard
+from foretide.runtime.pipeline.feedback_guard import FeedbackGuard
 from foretide.topology.graph import Bolt, From, Spout, Topology
 from foretide.topology.sinks import Json, Memory
 from foretide.topology.sources import Rate
@@ -32,7 +32,7 @@ def feed(guard, gain, batches, **options):
 
 def test_a_loop_that_grows_past_its_patience_is_an_error_with_its_figures():
     with pytest.raises(FeedbackGrowthError) as raised:
-        feed(LoopGuard(LOOP, Json("/data/out"), patience=5), 1.0, 100)
+        feed(FeedbackGuard(LOOP, Json("/data/out"), patience=5), 1.0, 100)
     error = raised.value
     assert (error.pipeline, error.feedback, error.gain, error.batches, error.rows) == (
         "app",
@@ -45,7 +45,7 @@ def test_a_loop_that_grows_past_its_patience_is_an_error_with_its_figures():
 
 
 def test_a_loop_that_loses_tuples_is_left_alone():
-    feed(LoopGuard(LOOP, Json("/data/out"), patience=5), 0.8, 100)
+    feed(FeedbackGuard(LOOP, Json("/data/out"), patience=5), 0.8, 100)
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,16 @@ def test_a_loop_that_loses_tuples_is_left_alone():
 )
 def test_what_comes_back_is_known_by_the_sinks_folder_however_it_was_written(path, description):
     with pytest.raises(FeedbackGrowthError):
-        feed(LoopGuard(LOOP, Json(path), patience=5), 1.2, 100, description=description)
+        feed(FeedbackGuard(LOOP, Json(path), patience=5), 1.2, 100, description=description)
 
 
 @pytest.mark.parametrize(
     "description", ["FileStreamSource[file:/data/out-of-town]", "FileStreamSource[file:/data/out/in]"]
 )
 def test_a_folder_that_only_looks_like_the_sinks_is_not_taken_for_the_loop(description):
-    feed(LoopGuard(LOOP, Json("/data/out"), patience=5), 1.2, 50, description=description)
+    feed(FeedbackGuard(LOOP, Json("/data/out"), patience=5), 1.2, 50, description=description)
 
 
 def test_without_feedback_or_without_files_there_is_no_loop_to_guard():
-    feed(LoopGuard(CHAIN, Json("/data/out"), patience=5), 1.2, 50)
-    feed(LoopGuard(LOOP, Memory("out"), patience=5), 1.2, 50)
+    feed(FeedbackGuard(CHAIN, Json("/data/out"), patience=5), 1.2, 50)
+    feed(FeedbackGuard(LOOP, Memory("out"), patience=5), 1.2, 50)

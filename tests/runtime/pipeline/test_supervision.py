@@ -65,7 +65,7 @@ def test_a_batch_that_hangs_for_ever_is_given_up_after_its_tries(start, tmp_path
     flag = tmp_path / "hang"
     flag.touch()
     pipeline = start(hanging(str(flag)), batch_timeout=5, tries=2)
-    with pytest.raises(ft.BatchTimeoutError) as caught:
+    with pytest.raises(ft.errors.BatchTimeoutError) as caught:
         pipeline.wait(120)
     flag.unlink()
     assert (caught.value.tries, caught.value.timeout) == (2, 5)
@@ -80,7 +80,7 @@ def test_a_loop_that_keeps_growing_is_stopped_with_an_error_that_says_so(start):
     loop = ft.Bolt("twice", double, [ft.From("numbers"), ft.From("twice", stream="again", feedback=True)],
                    pool=2, streams=("again",))  # fmt: skip
     pipeline = start(ft.Topology("growing", [spout], [loop]), loop_patience=5)
-    with pytest.raises(ft.FeedbackGrowthError, match="keeps growing") as caught:
+    with pytest.raises(ft.errors.FeedbackGrowthError, match="keeps growing") as caught:
         pipeline.wait(120)
     assert caught.value.gain > 1
     assert not pipeline.query.isActive
@@ -89,7 +89,7 @@ def test_a_loop_that_keeps_growing_is_stopped_with_an_error_that_says_so(start):
 def test_feedback_that_does_not_fit_the_loops_entry_is_refused(spark, start):
     bad = ft.Bolt("loop", lambda df: df.selectExpr("'x' AS value", "'again' AS stream"),
                   [ft.From("numbers"), ft.From("loop", stream="again", feedback=True)], streams=("again",))  # fmt: skip
-    with pytest.raises(ft.TopologyError, match="value: string"):
+    with pytest.raises(ft.errors.TopologyError, match="value: string"):
         start(ft.Topology("misfit", [ft.Spout("numbers", source())], [bad]))
 
 

@@ -109,7 +109,7 @@ def test_spark_loses_the_watermark_of_all_but_one_reader_of_shared_state(spark, 
 ])  # fmt: skip
 def test_several_readers_behind_sparks_own_state_are_refused(spark, tmp_path, behind):
     count = ft.Bolt("count", windows, [ft.From("numbers", ft.Fields("key"))])
-    with pytest.raises(ft.TopologyError, match="Spark cannot share"):
+    with pytest.raises(ft.errors.TopologyError, match="Spark cannot share"):
         compile_only(spark, tmp_path, ft.Topology("t", [ft.Spout("numbers", replay())], [count, *behind]))
 
 
@@ -117,7 +117,7 @@ def test_a_watermark_in_front_of_several_readers_is_refused_and_behind_them_is_r
     early = ft.Bolt("early", lambda df: df.withWatermark("event_time", "1 second"), [ft.From("numbers")])
     count = lambda df: df.groupBy(F.window("event_time", "1 second"), "key").count()
     readers = [ft.Bolt(name, count, [ft.From("early", ft.Fields("key"))]) for name in ("one", "two")]
-    with pytest.raises(ft.TopologyError, match="Declare the watermark in the bolt that needs it"):
+    with pytest.raises(ft.errors.TopologyError, match="Declare the watermark in the bolt that needs it"):
         compile_only(spark, tmp_path, ft.Topology("t", [ft.Spout("numbers", replay())], [early, *readers]))
     late = [ft.Bolt(name, windows, [ft.From("numbers", ft.Fields("key"))]) for name in ("one", "two")]
     pipeline = start(ft.Topology("t", [ft.Spout("numbers", replay(flush=60.0, max_rows=2000))], late))
@@ -251,7 +251,7 @@ def test_all_problems_are_reported_at_once_schemas_included(spark, tmp_path):
             ft.Bolt("count", lambda df: df.groupBy("key").count(), [ft.From("numbers", ft.Dynamic())], pool=2),
         ],
     )
-    with pytest.raises(ft.TopologyError) as caught:
+    with pytest.raises(ft.errors.TopologyError) as caught:
         compile_only(spark, tmp_path, topology, ft.Console(), "exactly-once")
     said = str(caught.value)
     for part in (
@@ -279,7 +279,7 @@ def test_all_problems_are_reported_at_once_schemas_included(spark, tmp_path):
 ])  # fmt: skip
 def test_replicas_in_front_of_sparks_own_state_are_refused(spark, tmp_path, bolt, work):
     topology = ft.Topology("t", [ft.Spout("numbers", replay())], [ft.Bolt("count", work, **bolt)])
-    with pytest.raises(ft.TopologyError, match="partial then merge"):
+    with pytest.raises(ft.errors.TopologyError, match="partial then merge"):
         compile_only(spark, tmp_path, topology)
 
 
@@ -303,14 +303,14 @@ def test_streams_of_different_types_cannot_share_the_sink(spark, tmp_path):
             ft.Bolt("two", lambda df: df.selectExpr("map(1, 2) AS x"), [ft.From("numbers")]),
         ],
     )
-    with pytest.raises(ft.TopologyError, match="'x'"):
+    with pytest.raises(ft.errors.TopologyError, match="'x'"):
         compile_only(spark, tmp_path, topology)
 
 
 def test_a_new_checkpoint_on_an_old_sink_is_refused(start, tmp_path):
     topology = ft.Topology("t", [ft.Spout("numbers", replay(100))], [ft.Bolt("keep", keep, [ft.From("numbers")])])
     work_off(start(topology), 100)
-    with pytest.raises(ft.TopologyError, match="output of another checkpoint"):
+    with pytest.raises(ft.errors.TopologyError, match="output of another checkpoint"):
         start(topology, checkpoint=str(tmp_path / "another"))
 
 

@@ -98,7 +98,7 @@ def test_partial_key_with_as_many_choices_as_tasks_spreads_even_a_lone_key_over_
 
 
 def test_partial_key_needs_a_choice(spark, control):
-    with pytest.raises(ft.TopologyError, match="has 1 choices"):
+    with pytest.raises(ft.errors.TopologyError, match="has 1 choices"):
         spark.range(1).transform(ft.edge("work", ft.PartialKey("id", choices=1), pool=8, control=control))
 
 
@@ -234,7 +234,7 @@ def test_all_edges_of_a_query_share_one_scan_of_the_table(spark, numbers, contro
 
 
 def test_an_edge_needs_a_control_folder(numbers):
-    with pytest.raises(ft.ControlFolderError, match=r"spark\.foretide\.control"):
+    with pytest.raises(ft.errors.ControlFolderError, match=r"spark\.foretide\.control"):
         numbers.transform(ft.edge("work"))
 
 
@@ -252,11 +252,11 @@ def test_the_control_folder_can_be_set_for_the_session(spark, numbers, tmp_path)
     [({"grouping": ft.Fields("nope")}, "nope"), ({"pool": 2, "replicas": 3}, "3 replicas of a pool of 2")],
 )
 def test_a_wrong_edge_is_refused_with_what_to_do(numbers, control, options, said):
-    with pytest.raises(ft.TopologyError, match=said):
+    with pytest.raises(ft.errors.TopologyError, match=said):
         numbers.transform(ft.edge("work", control=control, **options))
 
 
 def test_a_ratio_of_the_wrong_length_is_refused(numbers, control):
-    with pytest.raises(ft.RouteError, match="3 weights for a pool of 2"):
+    with pytest.raises(ft.errors.RouteError, match="3 weights for a pool of 2"):
         numbers.transform(ft.edge("work", ft.Dynamic(ratio=(1, 2, 3)), pool=2, control=control))
     assert ControlFolder(control).routes() == RouteTable()

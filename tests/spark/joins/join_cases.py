@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 import foretide as ft
 from foretide.control_folder.folder import ControlFolder
-from foretide.runtime.joins.publisher import JoinKeeper
+from foretide.runtime.joins.publisher import JoinPlanPublisher
 from foretide.spark.joins.cells import hard_end_failure
 from foretide.spark.progress.reader import read_report
 
@@ -154,7 +154,7 @@ class Driver:
         self.frame = ft.join(
             left, right, list(shape.on), shape.bound, shape.how, control=self.control.location, partitions=PARTITIONS
         )
-        self.keeper = JoinKeeper(self.control, "join")
+        self.keeper = JoinPlanPublisher(self.control, "join")
         self.results = []
         self.keys = []
         self.query = None

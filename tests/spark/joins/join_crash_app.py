@@ -20,7 +20,7 @@ import foretide as ft
 from foretide.control_folder.folder import ControlFolder
 from foretide.joins.placement.timeline_file import to_json
 from foretide.probes.workers import find_executors
-from foretide.runtime.joins.publisher import JoinKeeper
+from foretide.runtime.joins.publisher import JoinPlanPublisher
 from foretide.spark.joins.state import checkpoint_of, highest_times
 from foretide.spark.progress.reader import read_report
 from helpers import QUICK, wait_for
@@ -74,7 +74,7 @@ class Run:
         shape, control = mode.shape, ControlFolder(str(folder / "control"))
         left, right = sides(spark, folder / "input", shape)
         frame = ft.join(left, right, list(shape.on), shape.bound, control=control.location, partitions=PARTITIONS)
-        self.keeper = JoinKeeper(control, "join", self._maxima)
+        self.keeper = JoinPlanPublisher(control, "join", self._maxima)
         self._rng, self._told, self._started = np.random.default_rng(4), {}, threading.Event()
         writer = slowed(frame, mode.slow).writeStream.foreachBatch(self._take).trigger(availableNow=True)
         self.query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()

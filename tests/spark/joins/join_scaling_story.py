@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 
 import foretide as ft
 from foretide.control.actions.registry import SetExecutors
-from foretide.control.decisions.effects import TrialSettings
+from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control.settings import GuardSettings
-from foretide.spark.executors.executors import Levers
+from foretide.spark.executors.executors import Executors
 
 SCHEMA = "key long, t timestamp, v long"
 ROWS, SECONDS, MOST_FILES, PATIENCE = 3_000, 10, 40, 300
@@ -56,7 +56,7 @@ class Story:
         for side in "lr":
             (folder / side).mkdir()
         self.feed()
-        self.levers = Levers.of_active()
+        self.levers = Executors.of_active()
         self.levers.resize(1)
         self.wait(lambda: len(self.levers.executors()) == 1)
         control = str(folder / "control")
@@ -66,7 +66,7 @@ class Story:
         settings = ft.Settings(
             hot_keys=HotKeySettings(scale=True, window=3600.0, busy=0.2, idle=0.1),  # other tests take cores as well
             guards=GuardSettings(cooldown=0, cooldown_down=0, down_window=0, settle_batches=0),
-            trials=TrialSettings(roll_back=False),
+            trials=EvaluationSettings(roll_back=False),
             monitoring=ft.MonitorSettings(store="", workers_every=1.0, machines_every=0),
         )
         self.controller = ft.control(self.query, ["hot_keys"], settings=settings, most_executors=2, folder=control)

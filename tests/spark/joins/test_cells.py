@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from foretide.errors import PastHardEndError
 from foretide.joins.placement import cells as join_cells
-from foretide.joins.placement.cells import JoinRule
+from foretide.joins.placement.cells import JoinBound
 from foretide.joins.placement.murmur3 import SimpleKey, hash_row
 from foretide.joins.placement.salts import tail_partition
 from foretide.joins.placement.timeline import TAIL, Timeline, steered_grid
@@ -69,7 +69,7 @@ def published(spark, tmp_path):
     return publish
 
 
-@pytest.mark.parametrize("rule", [JoinRule(5 * SECOND, 7 * SECOND), JoinRule(-2 * SECOND, 9 * SECOND)], ids=str)
+@pytest.mark.parametrize("rule", [JoinBound(5 * SECOND, 7 * SECOND), JoinBound(-2 * SECOND, 9 * SECOND)], ids=str)
 def test_native_cells_are_those_of_the_reference_and_land_where_they_are_steered(spark, published, rule):
     rng = random.Random(5)
     timeline, data = a_timeline(rng), rows(rng, 2000)
@@ -86,7 +86,7 @@ def test_native_cells_are_those_of_the_reference_and_land_where_they_are_steered
 
 
 def test_a_tuple_at_a_hard_end_fails_the_batch_and_one_before_it_does_not(spark, published):
-    hot, rule = NAMES[0], JoinRule(before=3, after=9)
+    hot, rule = NAMES[0], JoinBound(before=3, after=9)
     timeline = a_timeline(random.Random(6)).ending({HASHES[hot]}, 100 * SECOND)
     _, placed = published(timeline, rule)
 
@@ -107,7 +107,7 @@ def test_a_tuple_at_a_hard_end_fails_the_batch_and_one_before_it_does_not(spark,
 
 
 def test_a_tuple_without_a_time_can_match_nothing_and_is_kept_in_one_cell(spark, published):
-    _, placed = published(Timeline().ending({HASHES[NAMES[0]]}, 5), JoinRule(1, 1))
+    _, placed = published(Timeline().ending({HASHES[NAMES[0]]}, 5), JoinBound(1, 1))
     found = placed([(NAMES[0], None, 1), (NAMES[1], None, 1)]).collect()
     assert [tuple(row)[1:] for row in found] == [([0], [0])] * 2
 
@@ -139,7 +139,7 @@ REASONS = ("FORETIDE-PLAN-UNREADABLE", "MALFORMED_RECORD_IN_PARSING", "DUPLICATE
 
 
 def test_a_plan_that_is_not_sound_fails_every_batch_and_a_sound_one_works_again(spark, published):
-    file, placed = published(None, JoinRule(1, 1), json.dumps(sound()))
+    file, placed = published(None, JoinBound(1, 1), json.dumps(sound()))
     for text in DAMAGED.values():
         file.write_text(text)
         with pytest.raises((PySparkException, Py4JJavaError)) as raised:
@@ -150,7 +150,7 @@ def test_a_plan_that_is_not_sound_fails_every_batch_and_a_sound_one_works_again(
 
 
 def test_both_sides_of_a_join_share_one_scan_of_the_plan(spark, published):
-    _, placed = published(a_timeline(random.Random(7)), JoinRule(1, 1))
+    _, placed = published(a_timeline(random.Random(7)), JoinBound(1, 1))
     data = rows(random.Random(8), 50)
     left, right = (placed(data, [side]).select("name", F.explode(side).alias("salt")) for side in ("left", "right"))
     joined = left.join(right, ["name", "salt"])

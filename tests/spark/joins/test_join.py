@@ -119,7 +119,7 @@ def test_what_cannot_be_joined_is_said_with_what_to_do(spark, tmp_path):
     bare = stream(spark, F.col("value").alias("k"), F.col("timestamp").alias("u"))
 
     def problem(left, right, on="k", **more):
-        with pytest.raises(ft.JoinError) as raised:
+        with pytest.raises(ft.errors.JoinError) as raised:
             ft.join(left, right, on, "1 minute", control=str(tmp_path), **more)
         return str(raised.value)
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_joined_is_said_with_what_to_do(spark, tmp_path):
     assert "right side: has no column 'z'. There are: k, u" in problem(good, other, [("k", "z")])
     assert "right side: also has a column 't'. Rename" in problem(good, good)
     assert "is not a usable name" in problem(good, other, name="a/b")
-    with pytest.raises(ft.JoinPlanError, match="'full' join cannot be split"):
+    with pytest.raises(ft.errors.JoinPlanError, match="'full' join cannot be split"):
         ft.join(good, other, "k", "1 minute", "full", control=str(tmp_path))
     joined = ft.join(good, other, "k", "1 minute", control=str(tmp_path))
     assert joined.columns == ["k", "t", "u"]
@@ -146,8 +146,8 @@ def test_a_join_whose_plan_is_lost_or_was_made_for_another_bound_is_refused(spar
     control.change_join_plan("join", lambda plan: plan.continued({7: ((1, 2),)}, 5).ending({7}, 900))
     joined("2 minutes")
     assert control.join_plan("join").hard_ends == {}, "nobody would move it"
-    with pytest.raises(ft.JoinError, match="was planned for"):
+    with pytest.raises(ft.errors.JoinError, match="was planned for"):
         joined("3 minutes")
     (tmp_path / "join-join.json").unlink()
-    with pytest.raises(ft.JoinError, match="its plan is gone"):
+    with pytest.raises(ft.errors.JoinError, match="its plan is gone"):
         joined("2 minutes")

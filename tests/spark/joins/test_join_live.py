@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import foretide as ft
-from foretide.control.decisions.effects import TrialSettings
+from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control.settings import GuardSettings
 from foretide.joins.plan import imbalance
@@ -38,7 +38,7 @@ def settings():
     return ft.Settings(
         hot_keys=HotKeySettings(window=1.0, least_saving=0.0),  # with so few rows there is no time to be saved
         guards=GuardSettings(cooldown=0.0),
-        trials=TrialSettings(roll_back=False),
+        trials=EvaluationSettings(roll_back=False),
     )
 
 

@@ -2,9 +2,9 @@ import pytest
 
 from foretide.metrics.batch import EdgeFlow
 from foretide.spark.progress.executions import Executions
-from foretide.spark.progress.plan_graph import Exchange, PlanGraph, Scan, Stage
+from foretide.spark.progress.plan_graph import Exchange, PlanGraph, Scan, SparkStage
 from foretide.spark.progress.task_runs import attribute, read_task, with_tasks
-from foretide.topology.shape import Shape
+from foretide.topology.shape import PlanShape
 
 RUN = "0a1b-run"
 
@@ -65,7 +65,7 @@ NODES = [
 EDGES = links(
     (4, 0), (6, 4), (8, 6), (13, 8), (15, 13), (16, 13), (17, 16), (20, 0), (22, 20), (25, 22), (8, 25), (28, 22)
 )  # fmt: skip
-SHAPE = Shape({"parse": ("s",), None: ("t",)}, {"p2": "window", "t": "window"})
+SHAPE = PlanShape({"parse": ("s",), None: ("t",)}, {"p2": "window", "t": "window"})
 
 
 def test_every_exchange_is_found_with_its_counts_readers_and_stages():
@@ -82,12 +82,12 @@ def test_every_stage_is_told_by_what_it_reads_and_what_it_feeds():
     graph = PlanGraph(NODES, EDGES)
     sum_up, out, parse, window, p2 = graph.exchanges.values()
     assert {stage.id: stage for stage in graph.stages((13, 0))} == {
-        (8, 0): Stage((8, 0), ((Scan(15),),), "parse"),
-        (9, 0): Stage((9, 0), ((parse,),), "parse.out"),
-        (10, 0): Stage((10, 0), ((out,),), "p2"),
-        (11, 0): Stage((11, 0), ((out,),), "sum-up"),
-        (12, 0): Stage((12, 0), ((p2,), (Scan(28),)), None, own=True),
-        (13, 0): Stage((13, 0), ((sum_up,), (window,)), None),
+        (8, 0): SparkStage((8, 0), ((Scan(15),),), "parse"),
+        (9, 0): SparkStage((9, 0), ((parse,),), "parse.out"),
+        (10, 0): SparkStage((10, 0), ((out,),), "p2"),
+        (11, 0): SparkStage((11, 0), ((out,),), "sum-up"),
+        (12, 0): SparkStage((12, 0), ((p2,), (Scan(28),)), None, own=True),
+        (13, 0): SparkStage((13, 0), ((sum_up,), (window,)), None),
     }
 
 
@@ -180,7 +180,7 @@ def edge(name, pool, read, readers=1):
 
 
 def told(parts, given, feeds=None, shape=SHAPE):
-    done = attribute([(Stage((2, 0), tuple((part,) for part in parts), feeds), given)], shape)
+    done = attribute([(SparkStage((2, 0), tuple((part,) for part in parts), feeds), given)], shape)
     return [(run.operator, run.task) for run in done]
 
 
@@ -203,7 +203,7 @@ def test_two_scans_in_one_stage_cannot_be_told_apart():
 
 
 def test_what_reads_a_shared_exchange_only_passes_on_what_its_component_made():
-    (run,) = attribute([(Stage((2, 0), ((edge("parse.out", 1, 9, readers=2),),), "p2"), runs(4))], SHAPE)
+    (run,) = attribute([(SparkStage((2, 0), ((edge("parse.out", 1, 9, readers=2),),), "p2"), runs(4))], SHAPE)
     assert (run.operator, run.passing, run.feeds) == ("parse", True, "p2")
 
 
@@ -218,8 +218,8 @@ def test_behind_an_exchange_of_sparks_own_works_the_stateful_bolt_after_its_writ
 
 def test_an_exchange_of_sparks_own_inside_a_bolt_hides_no_tuple_and_counts_none_twice():
     inside = Exchange(None, 2, 5, EdgeFlow(9, 9), (2, 0), (3, 0))
-    first = Stage((2, 0), ((edge("parse", 1, 30),),), None, own=True)
-    done = attribute([(first, runs(30)), (Stage((3, 0), ((inside,),), None), runs(4, 5))], Shape())
+    first = SparkStage((2, 0), ((edge("parse", 1, 30),),), None, own=True)
+    done = attribute([(first, runs(30)), (SparkStage((3, 0), ((inside,),), None), runs(4, 5))], PlanShape())
     assert [(run.operator, run.feeds, run.inner, run.later) for run in done] == [
         ("parse", None, True, False),
         ("parse", None, False, True),
@@ -238,7 +238,7 @@ def test_sums_that_disagree_with_the_edge_leave_that_edge_unknown():
 
 def test_rows_and_busy_time_of_an_edge_are_those_of_its_tasks():
     given = [read_task(task(index, rows, busy), None) for index, (rows, busy) in enumerate([(10, 1), (20, 2)])]
-    done = attribute([(Stage((2, 0), ((edge("parse", 2, 30),),), None), given)], SHAPE)
+    done = attribute([(SparkStage((2, 0), ((edge("parse", 2, 30),),), None), given)], SHAPE)
     assert with_tasks(EdgeFlow(30, 30), "parse", 2, done) == EdgeFlow(30, 30, 1, (10, 20), (1, 2))
     assert with_tasks(EdgeFlow(30, 30), "parse", 3, done) == EdgeFlow(30, 30)
 

@@ -76,7 +76,7 @@ def test_a_vanished_replayed_file_is_a_clear_error(start, tmp_path):
     pipeline.stop()
     text = path.read_text()
     path.unlink()
-    with pytest.raises(ft.TopologyError, match=r"rows\.csv"):
+    with pytest.raises(ft.errors.TopologyError, match=r"rows\.csv"):
         start(passing(source))
     path.write_text(text)
     pipeline.limit_admission("source", 1000)
@@ -133,7 +133,7 @@ def test_console_is_audited_too_but_cannot_be_read_back(start):
     pipeline.stop()
     assert pipeline.reports[0].edges["keep"].read == 3
     assert not pipeline.alarms
-    with pytest.raises(ft.TopologyError, match="cannot be read back"):
+    with pytest.raises(ft.errors.TopologyError, match="cannot be read back"):
         pipeline.output("keep")
 
 
@@ -148,5 +148,5 @@ def test_any_spark_source_will_do(spark, start):
 def test_asking_for_a_stream_that_is_not_there_names_those_that_are(start):
     pipeline = start(passing(numbers()))
     work_off(pipeline, 500)
-    with pytest.raises(ft.TopologyError, match="There are: keep"):
+    with pytest.raises(ft.errors.TopologyError, match="There are: keep"):
         pipeline.output("nope")

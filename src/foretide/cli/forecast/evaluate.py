@@ -13,7 +13,7 @@ from rich.console import Console
 from foretide.cli.forecast.histories import load_history
 from foretide.cli.forecast.tables import SOURCE_HELP, check_model, check_plot, number, progress_bar, table_of
 from foretide.forecasting.backtest import Rolled, roll_mix
-from foretide.forecasting.load.ensemble import Mix
+from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.registry import MODELS, make_mix
 from foretide.forecasting.training import seasons_of
 from foretide.reports.forecast_plot import draw_rolled
@@ -44,7 +44,7 @@ def evaluate(
     check_plot(plot)
     series = load_history(source, column)
     horizons = horizon or [1, 3]
-    kinds = [MODELS[name] for name in (check_model(each) for each in model or []) if name != Mix.name]
+    kinds = [MODELS[name] for name in (check_model(each) for each in model or []) if name != Ensemble.name]
     mix = make_mix(horizons, seasons_of(series, season or ()), seed, kinds or None)
     with progress_bar(f"evaluating on {series.name}") as progress:
         results = roll_mix(mix, series.values, share, progress)
@@ -75,7 +75,9 @@ def as_json(series: str, results: tuple[Rolled, ...], wanted: set[int]) -> dict[
     return {"series": series, "scores": rows}
 
 
-def _show(series: str, results: tuple[Rolled, ...], wanted: set[int], share: float, mix: Mix, console: Console) -> None:
+def _show(
+    series: str, results: tuple[Rolled, ...], wanted: set[int], share: float, mix: Ensemble, console: Console
+) -> None:
     columns = ("RMSE", "vs last", "MAPE", "sMAPE", "in 80%", "in 95%", "learn", "a value")
     for place, horizon in enumerate(results[0].horizons):
         if horizon.steps not in wanted:

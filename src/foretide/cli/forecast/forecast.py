@@ -12,9 +12,9 @@ from rich.console import Console
 
 from foretide.cli.forecast.histories import load_history
 from foretide.cli.forecast.tables import SOURCE_HELP, check_model, check_plot, number, progress_bar, table_of
-from foretide.forecasting.forecaster import Forecast
+from foretide.forecasting.forecaster import SeriesForecast
 from foretide.forecasting.load.base import HORIZONS, LoadModel
-from foretide.forecasting.load.ensemble import Mix
+from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.registry import NAMES, make
 from foretide.forecasting.saved import load_model
 from foretide.forecasting.series import Series
@@ -28,7 +28,7 @@ def forecast(
     source: Annotated[str, typer.Argument(help=SOURCE_HELP)],
     horizon: Annotated[int, typer.Option(help="Steps to look ahead.", min=1, max=10_000)] = 12,
     folder: Annotated[Path | None, typer.Option("--with", help="A saved model; it learns what is new first.")] = None,
-    model: Annotated[str, typer.Option(help=f"Without a saved one: {', '.join(NAMES)}.")] = Mix.name,
+    model: Annotated[str, typer.Option(help=f"Without a saved one: {', '.join(NAMES)}.")] = Ensemble.name,
     column: Annotated[str | None, typer.Option(help="Of a file; by default its last column of numbers.")] = None,
     season: Annotated[list[int] | None, typer.Option(help="A season in steps; by default day and week.", min=2)] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.", min=0)] = 0,
@@ -54,7 +54,7 @@ def forecast(
         _show(series, learnt, ahead, Console())
 
 
-def _fresh(series: Series, name: str, horizon: int, season: list[int], seed: int) -> LoadModel | Mix:
+def _fresh(series: Series, name: str, horizon: int, season: list[int], seed: int) -> LoadModel | Ensemble:
     horizons = [each for each in HORIZONS if each < horizon] + [horizon]
     model = make(name, horizons, seasons_of(series, season), seed)
     with progress_bar(f"learning {series.name}") as progress:
@@ -64,14 +64,14 @@ def _fresh(series: Series, name: str, horizon: int, season: list[int], seed: int
     return model
 
 
-def _saved(series: Series, folder: Path) -> LoadModel | Mix:
+def _saved(series: Series, folder: Path) -> LoadModel | Ensemble:
     model, card = load_model(folder)
     with progress_bar("learning what is new") as progress:
         go_on(model, card, series, retrain=False, progress=progress)
     return model
 
 
-def as_json(series: Series, model: LoadModel | Mix, ahead: Forecast) -> dict[str, Any]:
+def as_json(series: Series, model: LoadModel | Ensemble, ahead: SeriesForecast) -> dict[str, Any]:
     """The forecast as plain values, a row a step."""
     bounds = {level: ahead.interval(level / 100) for level in (80, 95)}
     steps = [
@@ -84,11 +84,11 @@ def as_json(series: Series, model: LoadModel | Mix, ahead: Forecast) -> dict[str
         }
         for step in range(ahead.horizon)
     ]
-    why = model.explain(1).sentence if isinstance(model, Mix) else None
+    why = model.explain(1).sentence if isinstance(model, Ensemble) else None
     return {"series": series.name, "model": model.name, "values": len(series.values), "why": why, "steps": steps}
 
 
-def _show(series: Series, model: LoadModel | Mix, ahead: Forecast, console: Console) -> None:
+def _show(series: Series, model: LoadModel | Ensemble, ahead: SeriesForecast, console: Console) -> None:
     title = f"{series.name} after {len(series.values):,} values, by {model.name}"
     table = table_of(title, "step", "mean", "median", "80 % interval", "95 % interval")
     eighty, most = ahead.interval(0.8), ahead.interval(0.95)
@@ -96,6 +96,6 @@ def _show(series: Series, model: LoadModel | Mix, ahead: Forecast, console: Cons
         cells = (f"{number(low[step])} - {number(high[step])}" for low, high in (eighty, most))
         table.add_row(str(step + 1), number(ahead.mean[step]), number(ahead.median[step]), *cells)
     console.print(table)
-    if isinstance(model, Mix):
+    if isinstance(model, Ensemble):
         for sentence in dict.fromkeys(model.explain(steps).sentence for steps in (1, ahead.horizon)):
             console.print(sentence, highlight=False, soft_wrap=True)

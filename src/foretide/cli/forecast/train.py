@@ -13,9 +13,9 @@ from rich.console import Console
 from foretide.cli.forecast.histories import load_history
 from foretide.cli.forecast.tables import SOURCE_HELP, check_model, number, progress_bar, table_of
 from foretide.forecasting.load.base import HORIZONS
-from foretide.forecasting.load.ensemble import Mix
+from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.registry import NAMES
-from foretide.forecasting.saved import Card, load_model, save_model
+from foretide.forecasting.saved import ModelCard, load_model, save_model
 from foretide.forecasting.training import VALIDATION, go_on
 from foretide.forecasting.training import train as train_model
 
@@ -23,7 +23,7 @@ from foretide.forecasting.training import train as train_model
 def train(
     source: Annotated[str, typer.Argument(help=SOURCE_HELP)],
     folder: Annotated[Path, typer.Option("--to", help="The folder to save the model in.", file_okay=False)],
-    model: Annotated[str, typer.Option(help=f"One of {', '.join(NAMES)}.")] = Mix.name,
+    model: Annotated[str, typer.Option(help=f"One of {', '.join(NAMES)}.")] = Ensemble.name,
     column: Annotated[str | None, typer.Option(help="Of a file; by default its last column of numbers.")] = None,
     horizon: Annotated[
         list[int] | None,
@@ -55,7 +55,7 @@ def train(
         _show(card, learnt.drifts, folder, Console())
 
 
-def _show(card: Card, drifts: int, folder: Path, console: Console) -> None:
+def _show(card: ModelCard, drifts: int, folder: Path, console: Console) -> None:
     title = f"{card.model} on {card.series}: the last {VALIDATION:.0%}, foreseen before it was learnt"
     table = table_of(title, "steps ahead", "RMSE", "of last value's", "MAPE", "sMAPE", "in 80 % interval")
     for steps, scores in card.scores.items():

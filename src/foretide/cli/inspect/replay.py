@@ -19,13 +19,13 @@ from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption,
 from foretide.cli.stores import AppArgument, StoreOption, opened_store
 from foretide.control.history.replay import Advice, advice
 from foretide.control.history.replay import replay as run_again
-from foretide.control.policies.prediction_error import PaperRule
+from foretide.control.policies.prediction_error import PredictionError
 from foretide.control.world.world import World
 from foretide.reports.replay_plot import Point, draw_replay
 from foretide.store.recording import Recording
 
 _NOTE = "What was in force stays as it was, so advice that nobody followed comes again."
-_BLIND = f"Forecasts are not recorded, and {PaperRule().name} does nothing without them."
+_BLIND = f"Forecasts are not recorded, and {PredictionError().name} does nothing without them."
 
 
 def replay(
@@ -97,7 +97,7 @@ def _show(name: str, policies: list[str], points: list[Point], said: list[Advice
     console = Console()
     spent = f"{len(points):,} batches from {moment(points[0].at)} to {moment(points[-1].at)}"
     title = f"{name}: {', '.join(policies)} over {spent}"
-    if PaperRule().name in policies:
+    if PredictionError().name in policies:
         console.print(Text(_BLIND, style="yellow"))
     if not said:
         console.print(Text(f"{title}: nothing would have been done"))

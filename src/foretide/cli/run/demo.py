@@ -20,10 +20,10 @@ from rich.table import Table
 from foretide.apps.app import Load
 from foretide.apps.disturbance import cpu_hog, pin, pin_executors
 from foretide.apps.registry import find_app
-from foretide.apps.verify import Verdict, is_over, origin_of, replay_of, verify
+from foretide.apps.verify import Verification, is_over, origin_of, replay_of, verify
 from foretide.cli.pipelines import JsonOption
 from foretide.cli.run.run import warm_up
-from foretide.cli.run.view import Sample, sample_of
+from foretide.cli.run.view import BatchRow, sample_of
 from foretide.cli.spark_log import spark_log
 from foretide.control.decisions.explain import summary
 from foretide.control.world.latency import Latency
@@ -51,10 +51,10 @@ class Run:
     """What one of the two runs showed."""
 
     name: str
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[BatchRow] = field(default_factory=list)
     decisions: list[tuple[float, str]] = field(default_factory=list)
     foreseen: list[tuple[float, float]] = field(default_factory=list)
-    verdict: Verdict | None = None
+    verdict: Verification | None = None
 
     def p99(self, since: float, until: float) -> float | None:
         """The worst p99 of the batches that ended in a part of the run."""

@@ -14,9 +14,9 @@ from rich.console import Console
 
 from foretide.apps.app import App, Load
 from foretide.apps.registry import find_app
-from foretide.apps.verify import Verdict, is_over, replay_of, verify
+from foretide.apps.verify import Verification, is_over, replay_of, verify
 from foretide.cli.pipelines import JsonOption
-from foretide.cli.run.view import RunView, Sample, open_view, sample_of
+from foretide.cli.run.view import BatchRow, RunView, open_view, sample_of
 from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
 from foretide.cli.spark_log import spark_log
 from foretide.control.decisions.explain import summary
@@ -120,9 +120,9 @@ def warm_up(spark: Any, app: App, load: Load | None = None, short_batches: int =
         pipeline.raise_failure()
 
 
-def _watch(pipeline: Pipeline, app: App, plan: ReplayPlan, view: RunView, ratio: str | None) -> list[Sample]:
+def _watch(pipeline: Pipeline, app: App, plan: ReplayPlan, view: RunView, ratio: str | None) -> list[BatchRow]:
     """Show the run until its end; publish the new split when half of the curve is over."""
-    samples: list[Sample] = []
+    samples: list[BatchRow] = []
     pipeline.on_report(lambda report, alarms: samples.append(sample_of(report, alarms, plan, app.edge)))
     begun, split_at, latest = time.time(), None if ratio is None else plan.source.curve.duration / 2, _GRACE
     latest += begun + plan.source.curve.duration
@@ -140,7 +140,7 @@ def _watch(pipeline: Pipeline, app: App, plan: ReplayPlan, view: RunView, ratio:
 
 
 def _conclude(
-    console: Console, view: RunView, pipeline: Pipeline, verdict: Verdict, folder: Path, *, as_json: bool
+    console: Console, view: RunView, pipeline: Pipeline, verdict: Verification, folder: Path, *, as_json: bool
 ) -> None:
     reports = list(pipeline.reports)
     audited = sum(1 for report in reports if report.edges is not None)
@@ -164,7 +164,7 @@ def _conclude(
         view.conclude(console, pipeline, verdict, summary)
 
 
-def _draw(samples: list[Sample], picture: Path, app: App) -> None:
+def _draw(samples: list[BatchRow], picture: Path, app: App) -> None:
     from foretide.cli.run.run_plot import draw_run  # noqa: PLC0415 - matplotlib is an extra
 
     draw_run(samples, picture, app.edge)

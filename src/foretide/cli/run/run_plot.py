@@ -10,10 +10,10 @@ from foretide.errors import EnvironmentNotReadyError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from foretide.cli.run.view import Sample
+    from foretide.cli.run.view import BatchRow
 
 
-def draw_run(samples: Sequence[Sample], path: Path, edge: str) -> None:
+def draw_run(samples: Sequence[BatchRow], path: Path, edge: str) -> None:
     """Write a picture of the run; the ending of the path says which kind."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an extra

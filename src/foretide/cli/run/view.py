@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foretide.apps.app import App
-    from foretide.apps.verify import Verdict
-    from foretide.metrics.audit import Alarm
+    from foretide.apps.verify import Verification
+    from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport
     from foretide.runtime.pipeline.submit import Pipeline
     from foretide.spark.sources.replay import ReplayPlan
@@ -31,7 +31,7 @@ _RECENT = 5
 
 
 @dataclass(frozen=True)
-class Sample:
+class BatchRow:
     """One batch, as the view needs it: how far along the curve it has come (`due`), when it `ended`, in seconds."""
 
     batch: int
@@ -52,12 +52,12 @@ class Sample:
         return self.rows / self.seconds if self.seconds else 0.0
 
 
-def sample_of(report: BatchReport, alarms: Sequence[Alarm], plan: ReplayPlan, edge: str) -> Sample:
+def sample_of(report: BatchReport, alarms: Sequence[AuditFailure], plan: ReplayPlan, edge: str) -> BatchRow:
     """What the view keeps of a batch."""
     taken = taken_by(report)
     flow = (report.edges or {}).get(edge)
     last = taken.end["row"] if taken else 0
-    return Sample(
+    return BatchRow(
         batch=report.batch,
         rows=report.input_rows,
         seconds=report.duration,
@@ -80,10 +80,10 @@ class RunView(Protocol):
     def say(self, event: str) -> None:
         """Something happened that a person should know."""
 
-    def update(self, samples: Sequence[Sample]) -> None:
+    def update(self, samples: Sequence[BatchRow]) -> None:
         """Show how it stands."""
 
-    def conclude(self, console: Console, pipeline: Pipeline, verdict: Verdict, summary: dict[str, Any]) -> None:
+    def conclude(self, console: Console, pipeline: Pipeline, verdict: Verification, summary: dict[str, Any]) -> None:
         """Show how it ended."""
 
 
@@ -115,13 +115,13 @@ class PlainLines:
         """A line of its own."""
         self._print(f">> {event}")
 
-    def update(self, samples: Sequence[Sample]) -> None:
+    def update(self, samples: Sequence[BatchRow]) -> None:
         """A line once the curve has gone on by five seconds."""
         if samples and samples[-1].due >= self._shown + _RECENT:
             self._shown = samples[-1].due
             self._print(line_of(samples[-1], self._app.edge))
 
-    def conclude(self, console: Console, pipeline: Pipeline, verdict: Verdict, summary: dict[str, Any]) -> None:
+    def conclude(self, console: Console, pipeline: Pipeline, verdict: Verification, summary: dict[str, Any]) -> None:
         """The result, the proof, and where the output is."""
         show_result(console, pipeline, self._app)
         show_proof(console, verdict, summary)
@@ -130,7 +130,7 @@ class PlainLines:
         self._console.print(text, highlight=False, soft_wrap=True)
 
 
-def line_of(sample: Sample, edge: str) -> str:
+def line_of(sample: BatchRow, edge: str) -> str:
     """A batch in one line."""
     tasks = "not known" if sample.per_task is None else " : ".join(f"{rows:,}" for rows in sample.per_task)
     return (
@@ -156,11 +156,11 @@ class LivePage(PlainLines):
         """Kept at the foot of the page."""
         self._events = [*self._events, event][-_RECENT:]
 
-    def update(self, samples: Sequence[Sample]) -> None:
+    def update(self, samples: Sequence[BatchRow]) -> None:
         """Draw the page anew."""
         self._live.update(self._page(samples))
 
-    def _page(self, samples: Sequence[Sample]) -> Panel:
+    def _page(self, samples: Sequence[BatchRow]) -> Panel:
         duration = self._plan.source.curve.duration
         done = samples[-1].due if samples else 0.0
         along = Table.grid(padding=(0, 1))
@@ -173,7 +173,7 @@ class LivePage(PlainLines):
         return Panel(Group(*body), title=f"foretide · {self._app.name}", subtitle=self._app.summary, width=100)
 
 
-def _figures(samples: Sequence[Sample]) -> Table:
+def _figures(samples: Sequence[BatchRow]) -> Table:
     recent = [sample for sample in samples[-_RECENT:] if sample.rows]
     last = samples[-1]
     rate = sum(s.rows for s in recent) / max(1e-9, sum(s.seconds for s in recent)) if recent else 0.0
@@ -187,7 +187,7 @@ def _figures(samples: Sequence[Sample]) -> Table:
     return table
 
 
-def _tasks(samples: Sequence[Sample], edge: str) -> Table:
+def _tasks(samples: Sequence[BatchRow], edge: str) -> Table:
     known = next((sample for sample in reversed(samples) if sample.per_task and sum(sample.per_task)), None)
     table = Table.grid(padding=(0, 1))
     if known is None or known.per_task is None:
@@ -210,7 +210,7 @@ def show_result(console: Console, pipeline: Pipeline, app: App) -> None:
     console.print(table)
 
 
-def show_proof(console: Console, verdict: Verdict, summary: dict[str, Any]) -> None:
+def show_proof(console: Console, verdict: Verification, summary: dict[str, Any]) -> None:
     """Whether anything was lost, in plain words."""
     taken, batches, restarts = (summary[name] for name in ("rows_taken", "batches", "restarts"))
     proof = Table.grid(padding=(0, 2))

@@ -8,7 +8,7 @@ from typing import Literal
 from foretide.control.actions.registry import Action
 
 ControlMode = Literal["act", "advise"]
-Verdict = Literal["better", "worse", "no clear change", "unclear", "never observed"]
+Outcome = Literal["better", "worse", "no clear change", "unclear", "never observed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Effect:
     """
 
     decision: int
-    verdict: Verdict
+    verdict: Outcome
     words: str
     metric: str | None = None
     before: float | None = None

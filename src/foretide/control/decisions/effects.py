@@ -14,7 +14,7 @@ from statistics import median
 
 from foretide.control.actions.amounts import gives_back
 from foretide.control.actions.registry import Action
-from foretide.control.decisions.decision import Effect, Expectation, Verdict, Wish
+from foretide.control.decisions.decision import Effect, Expectation, Outcome, Wish
 from foretide.control.guards import ROLLBACK
 from foretide.control.memory import Block
 from foretide.control.world.world import Request, World
@@ -23,7 +23,7 @@ from foretide.errors import ControlSettingError
 
 
 @dataclass(frozen=True, slots=True)
-class TrialSettings:
+class EvaluationSettings:
     """How decisions are judged.
 
     Attributes:
@@ -61,7 +61,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Evaluation:
     """A decision whose effect is not known yet. `undo` holds the way back for each action that has one."""
 
     decision: int
@@ -74,26 +74,26 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Trials:
+class Evaluations:
     """Decisions on trial, and the readings they are judged by."""
 
-    open: tuple[Trial, ...] = ()
+    open: tuple[Evaluation, ...] = ()
     readings: tuple[Reading, ...] = ()
     batch: int | None = None
 
-    def reading(self, world: World, settings: TrialSettings) -> Trials:
+    def reading(self, world: World, settings: EvaluationSettings) -> Evaluations:
         """With what the last batch showed, if it is a new one."""
         latency = _latency(world)
         if latency is None or (world.batch is not None and world.batch == self.batch):
             return self
         new = Reading(world.at, latency, _load(world), world.snapshot.value("processed_rows_per_second"))
         old = bisect_right(self.readings, world.at - 2 * settings.window, key=lambda each: each.at)
-        return Trials(self.open, (*self.readings[old:], new), world.batch)
+        return Evaluations(self.open, (*self.readings[old:], new), world.batch)
 
-    def opening(self, decision: int, wishes: Sequence[Wish], world: World, settings: TrialSettings) -> Trials:
+    def opening(self, decision: int, wishes: Sequence[Wish], world: World, settings: EvaluationSettings) -> Evaluations:
         """With a decision that has just been taken."""
         undo = [wish.action.undo(world.observed) for wish in wishes if wish.policy != ROLLBACK]
-        trial = Trial(
+        trial = Evaluation(
             decision,
             world.at,
             tuple(wishes),
@@ -108,19 +108,19 @@ class Trials:
 class Followed:
     """What became of decisions: effects, wishes to go back, blocks, and requests that were never carried out."""
 
-    trials: Trials
+    trials: Evaluations
     effects: tuple[Effect, ...] = ()
     rollbacks: tuple[Wish, ...] = ()
     blocks: tuple[Block, ...] = ()
     lost: tuple[Request, ...] = field(default=())
 
 
-def follow(trials: Trials, world: World, settings: TrialSettings) -> Followed:
+def follow(trials: Evaluations, world: World, settings: EvaluationSettings) -> Followed:
     """Judge what can be judged by now."""
     trials = trials.reading(world, settings)
     lost = tuple(each for each in world.requested if _overdue(each, world, settings))
     given_up = {request.decision for request in lost}
-    still: list[Trial] = []
+    still: list[Evaluation] = []
     effects: list[Effect] = []
     rollbacks: list[Wish] = []
     blocks: list[Block] = []
@@ -141,7 +141,7 @@ def follow(trials: Trials, world: World, settings: TrialSettings) -> Followed:
     return Followed(replace(trials, open=tuple(still)), tuple(effects), tuple(rollbacks), tuple(blocks), lost)
 
 
-def close(trials: Trials, world: World, settings: TrialSettings) -> tuple[Trials, tuple[Effect, ...]]:
+def close(trials: Evaluations, world: World, settings: EvaluationSettings) -> tuple[Evaluations, tuple[Effect, ...]]:
     """Judge what is open before something new disturbs it; too short a time leaves it unclear."""
     effects = tuple(judge(trial, trials.readings, world, settings) for trial in trials.open)
     return replace(trials, open=()), tuple(
@@ -149,7 +149,7 @@ def close(trials: Trials, world: World, settings: TrialSettings) -> tuple[Trials
     )
 
 
-def judge(trial: Trial, readings: Sequence[Reading], world: World, settings: TrialSettings) -> Effect:
+def judge(trial: Evaluation, readings: Sequence[Reading], world: World, settings: EvaluationSettings) -> Effect:
     """Compare latency before and after."""
     start = trial.in_force_at
     after = [each for each in readings if start is not None and each.at > start]
@@ -163,7 +163,7 @@ def judge(trial: Trial, readings: Sequence[Reading], world: World, settings: Tri
     return Effect(trial.decision, verdict, words, world.target.metric, before, then, took)
 
 
-def _verdict(trial: Trial, after: Sequence[Reading], world: World, settings: TrialSettings) -> Verdict:
+def _verdict(trial: Evaluation, after: Sequence[Reading], world: World, settings: EvaluationSettings) -> Outcome:
     before, then = _typical(trial.before), _typical(after)
     if then < before * (1 - settings.tolerance):
         return "better"
@@ -192,19 +192,19 @@ def _ratio(before: Sequence[float | None], after: Sequence[float | None]) -> flo
     return median(new) / median(old) if old and new and median(old) > 0 else None
 
 
-def _back(trial: Trial, effect: Effect) -> list[Wish]:
+def _back(trial: Evaluation, effect: Effect) -> list[Wish]:
     reason = f"decision {trial.decision} made things worse: {effect.words}"
     expected = Expectation("what it was before", effect.metric, effect.before)
     return [Wish(ROLLBACK, action, reason, expected) for action in trial.undo]
 
 
-def _confirmed(trial: Trial, world: World) -> Trial:
+def _confirmed(trial: Evaluation, world: World) -> Evaluation:
     if trial.in_force_at is not None or not all(wish.action.in_force(world.observed) for wish in trial.wishes):
         return trial
     return replace(trial, in_force_at=world.at)
 
 
-def _overdue(request: Request, world: World, settings: TrialSettings) -> bool:
+def _overdue(request: Request, world: World, settings: EvaluationSettings) -> bool:
     return world.at - request.at > settings.unobserved + request.action.cost.seconds
 
 

@@ -10,7 +10,7 @@ NOTHING = "nothing"
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class ActionProgress:
     """One wish on its way, in plain words.
 
     Attributes:
@@ -26,19 +26,19 @@ class Course:
     observed: str
 
 
-def courses(decision: Decision) -> list[Course]:
+def courses(decision: Decision) -> list[ActionProgress]:
     """The way of every wish, in the order in which they were made."""
     return [_course(decision, wish) for wish in decision.wishes]
 
 
-def _course(decision: Decision, wish: Wish) -> Course:
+def _course(decision: Decision, wish: Wish) -> ActionProgress:
     target, planned = wish.action.target, f"{wish.action.describe()} ({wish.policy})"
     final = next((each for each in decision.chosen if _came_of(each, wish)), None)
     if final is None:
-        return Course(target, planned, f"{NOTHING}: {_why_not(decision, wish)}", "-")
+        return ActionProgress(target, planned, f"{NOTHING}: {_why_not(decision, wish)}", "-")
     if decision.mode == "advise":
-        return Course(target, planned, f"{NOTHING}: only advice ({final.action.describe()})", "-")
-    return Course(target, planned, final.action.describe(), _observed(decision))
+        return ActionProgress(target, planned, f"{NOTHING}: only advice ({final.action.describe()})", "-")
+    return ActionProgress(target, planned, final.action.describe(), _observed(decision))
 
 
 def _came_of(chosen: Wish, wish: Wish) -> bool:

@@ -11,7 +11,7 @@ from foretide.joins.view import JoinView
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedWorld:
     """How a query was set up, from a moment on until the next such record.
 
     Attributes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from foretide.control.history.recorded import Recorded
+from foretide.control.history.recorded import RecordedWorld
 from foretide.control.world.observed import Observed, Weights
 from foretide.control.world.setup import OperatorSetup, Target
 from foretide.control.world.world import World
@@ -27,7 +27,7 @@ _OF_WORKERS = frozenset(metric.name for metric in at_level(Level.WORKER))
 
 
 def worlds(
-    setups: Sequence[Recorded],
+    setups: Sequence[RecordedWorld],
     samples: Iterable[Sample],
     *,
     target: Target | None = None,
@@ -57,7 +57,7 @@ def worlds(
 class _Recording:
     """What is known so far."""
 
-    def __init__(self, setups: Sequence[Recorded], smoothing: Smoothing) -> None:
+    def __init__(self, setups: Sequence[RecordedWorld], smoothing: Smoothing) -> None:
         self._setup, *later = setups
         self._later = list(reversed(later))
         self._smoothing = smoothing

@@ -41,7 +41,7 @@ class AdmissionSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TunerPeriod:
     """What a spout has shown in the turn so far, and the tuner's own state."""
 
     began: float
@@ -59,26 +59,26 @@ class Admission:
     settings: AdmissionSettings = field(default_factory=AdmissionSettings)
     name: str = "admission"
 
-    def start(self) -> Mapping[str, Turn]:
+    def start(self) -> Mapping[str, TunerPeriod]:
         """No turn has begun."""
         return {}
 
-    def wish(self, state: Mapping[str, Turn], world: World) -> tuple[Mapping[str, Turn], list[Wish]]:
+    def wish(self, state: Mapping[str, TunerPeriod], world: World) -> tuple[Mapping[str, TunerPeriod], list[Wish]]:
         """Note what each spout shows; at the end of its turn, let the tuner say how much it may take."""
-        after: dict[str, Turn] = {}
+        after: dict[str, TunerPeriod] = {}
         wishes: list[Wish] = []
         for spout in sorted(world.setup.can_admit):
-            turn = _noted(state.get(spout, Turn(world.at)), world, spout)
+            turn = _noted(state.get(spout, TunerPeriod(world.at)), world, spout)
             if world.at - turn.began >= self.settings.period and turn.rates:
                 turn, wish = self._tune(turn, world, spout)
                 wishes += [] if wish is None else [wish]
             after[spout] = turn
         return after, wishes
 
-    def _tune(self, turn: Turn, world: World, spout: str) -> tuple[Turn, Wish | None]:
+    def _tune(self, turn: TunerPeriod, world: World, spout: str) -> tuple[TunerPeriod, Wish | None]:
         tuner = self._tuner(world)
         if tuner is None:
-            return Turn(world.at), None
+            return TunerPeriod(world.at), None
         seen = Observation(
             _mean(turn.rates) * self.settings.period,
             _mean(turn.latencies) / 1000.0 if turn.latencies else None,
@@ -87,9 +87,9 @@ class Admission:
         tuned, verdict = tuner.step(self._in_step(tuner, turn, world, spout), seen)
         expected = Expectation(f"{verdict.action.value} of what is in flight", world.target.metric)
         wish = Wish(self.name, SetAdmission(spout, verdict.limit), verdict.reason, expected)
-        return Turn(world.at, tuned, turn.batch), wish
+        return TunerPeriod(world.at, tuned, turn.batch), wish
 
-    def _in_step(self, tuner: ProgressTuner | LatencyTuner, turn: Turn, world: World, spout: str) -> Any:
+    def _in_step(self, tuner: ProgressTuner | LatencyTuner, turn: TunerPeriod, world: World, spout: str) -> Any:
         """The tuner's state, begun anew if its limit is not the one in force: somebody else has changed it."""
         limit = world.observed.admission.get(spout)
         if turn.tuned is not None and turn.tuned.limit == limit:
@@ -104,7 +104,7 @@ class Admission:
         return LatencyTuner(world.target.latency, least=self.settings.least, most=self.settings.most)
 
 
-def _noted(turn: Turn, world: World, spout: str) -> Turn:
+def _noted(turn: TunerPeriod, world: World, spout: str) -> TunerPeriod:
     """With what the last batch showed of the spout, if that is a new one."""
     rows = world.snapshot.value("processed", spout)
     rate = world.snapshot.value("input_rows_per_second")

@@ -15,7 +15,7 @@ from typing import Literal
 
 from foretide.control.actions.registry import Action, Quarantine, Release, SetSplit
 from foretide.control.decisions.decision import Expectation, Wish
-from foretide.control.policies.worker_health import SYMPTOMS, Look, Symptom, Ward
+from foretide.control.policies.worker_health import SYMPTOMS, HealthMetric, Suspicion, WorkerHealth
 from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
@@ -44,7 +44,7 @@ class BypassSettings:
         horizon: Seconds ahead at which a bad forecast is a reason too; None acts on what is measured only.
     """
 
-    symptoms: tuple[Symptom, ...] = SYMPTOMS
+    symptoms: tuple[HealthMetric, ...] = SYMPTOMS
     slow: float = 1.75
     bad: float = 2.5
     patience: int = 2
@@ -65,7 +65,7 @@ class BypassSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class WorkerRecord:
     """A worker that is being looked after.
 
     Attributes:
@@ -87,7 +87,7 @@ class Case:
     latency: float | None = None
 
 
-Cases = Mapping[str, Case]
+Cases = Mapping[str, WorkerRecord]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,9 @@ class Bypass:
             return {}, []
         cases = self._brought_up_to_date(state, world)
         probing = {worker: case.since for worker, case in cases.items() if case.phase == "probation"}
-        ward = Ward(self.settings.symptoms, self.settings.fresh, self.settings.horizon)
+        ward = WorkerHealth(self.settings.symptoms, self.settings.fresh, self.settings.horizon)
         looks = ward.looks(world, probing)
-        after: dict[str, Case] = {}
+        after: dict[str, WorkerRecord] = {}
         wishes: list[Wish] = []
         room = self._room(world)
         for worker in sorted(world.observed.executors, key=lambda name: -looks[name].ratio if name in looks else 0.0):
@@ -123,14 +123,16 @@ class Bypass:
             wishes += [] if wish is None else [wish]
         return after, wishes
 
-    def _brought_up_to_date(self, state: Cases, world: World) -> dict[str, Case]:
+    def _brought_up_to_date(self, state: Cases, world: World) -> dict[str, WorkerRecord]:
         """What is observed goes before what was wished for; those taken out by an earlier loop are taken over."""
-        cases: dict[str, Case] = {}
+        cases: dict[str, WorkerRecord] = {}
         for worker in world.observed.executors:
             case, out = state.get(worker), worker in world.observed.quarantined
             if out and (case is None or case.phase != "out"):
                 failures = 0 if case is None else case.failures + (case.phase == "probation")
-                case = Case("out", world.at, failures=failures, latency=world.snapshot.value(world.target.metric))
+                case = WorkerRecord(
+                    "out", world.at, failures=failures, latency=world.snapshot.value(world.target.metric)
+                )
             elif not out and case is not None and case.phase == "out":
                 case = replace(case, phase="probation", since=case.seen, strikes=0)  # it worked from then on
             if case is not None:
@@ -144,8 +146,8 @@ class Bypass:
         return serving - max(1, math.ceil(self.settings.keep * len(world.observed.executors)))
 
     def _advance(
-        self, worker: str, case: Case | None, look: Look | None, world: World
-    ) -> tuple[Case | None, Wish | None]:
+        self, worker: str, case: WorkerRecord | None, look: Suspicion | None, world: World
+    ) -> tuple[WorkerRecord | None, Wish | None]:
         if case is not None and case.phase == "out":
             return case, self._probe(worker, case, world)
         if look is None:
@@ -154,7 +156,7 @@ class Bypass:
             return self._judge(worker, case, look, world)
         return self._watch(worker, case, look, world)
 
-    def _probe(self, worker: str, case: Case, world: World) -> Wish | None:
+    def _probe(self, worker: str, case: WorkerRecord, world: World) -> Wish | None:
         wait = min(self.settings.first_wait * 2**case.failures, self.settings.longest_wait)
         if world.at - case.since < wait:
             return self._regretted(worker, case, world)
@@ -162,7 +164,7 @@ class Bypass:
         reason = f"it has been out for {world.at - case.since:.0f} s{tried}: tries whether it is well"
         return Wish(self.name, Release(worker), reason, Expectation("it keeps up with its peers"))
 
-    def _regretted(self, worker: str, case: Case, world: World) -> Wish | None:
+    def _regretted(self, worker: str, case: WorkerRecord, world: World) -> Wish | None:
         """Let it in early if things got much worse without it, and it has not failed a probe yet."""
         now = world.snapshot.value(world.target.metric, within=self.settings.fresh)
         if case.failures or case.latency is None or now is None or now < self.settings.regret * case.latency:
@@ -170,7 +172,9 @@ class Bypass:
         reason = f"{world.target.metric} rose from {case.latency:.4g} to {now:.4g} without it: tries whether it is well"
         return Wish(self.name, Release(worker), reason, Expectation("it keeps up with its peers"))
 
-    def _judge(self, worker: str, case: Case, look: Look, world: World) -> tuple[Case | None, Wish | None]:
+    def _judge(
+        self, worker: str, case: WorkerRecord, look: Suspicion, world: World
+    ) -> tuple[WorkerRecord | None, Wish | None]:
         """On probation what is measured decides; a forecast made while it was out is none."""
         if look.ratio >= self.settings.slow and not look.foreseen:
             return case, self._out(worker, look, f"it is on probation, and {look.words}")
@@ -178,12 +182,14 @@ class Bypass:
             return case, None
         return (replace(case, phase="watched", since=world.at) if case.failures else None), None
 
-    def _memory(self, case: Case) -> float:
+    def _memory(self, case: WorkerRecord) -> float:
         """How long failed probes are remembered after a good one."""
         return self.settings.first_wait * 2**case.failures if case.failures else 0.0
 
-    def _watch(self, worker: str, case: Case | None, look: Look, world: World) -> tuple[Case | None, Wish | None]:
-        before = case or Case("watched", world.at)
+    def _watch(
+        self, worker: str, case: WorkerRecord | None, look: Suspicion, world: World
+    ) -> tuple[WorkerRecord | None, Wish | None]:
+        before = case or WorkerRecord("watched", world.at)
         worth = _worth(len(world.observed.in_service))
         if look.ratio < max(self.settings.slow, worth):
             return self._well(before, world)
@@ -192,14 +198,14 @@ class Bypass:
             return seen, self._out(worker, look, look.words)
         return self._less(worker, seen, look, world)
 
-    def _well(self, case: Case, world: World) -> tuple[Case | None, Wish | None]:
+    def _well(self, case: WorkerRecord, world: World) -> tuple[WorkerRecord | None, Wish | None]:
         wish = None
         for edge, weights in case.shares.items():
             wish = Wish(self.name, SetSplit(edge, weights), "its worker keeps up again: the share it had before")
         remembered = world.at - case.since < self._memory(case)
         return (replace(case, strikes=0, shares={}) if remembered else None), wish
 
-    def _less(self, worker: str, case: Case, look: Look, world: World) -> tuple[Case, Wish | None]:
+    def _less(self, worker: str, case: WorkerRecord, look: Suspicion, world: World) -> tuple[WorkerRecord, Wish | None]:
         """A smaller share on an edge whose tasks are known to stay with their workers."""
         for edge, places in world.observed.placements.items():
             weights = world.observed.routes.get(edge, ())
@@ -213,7 +219,7 @@ class Bypass:
                 return kept, Wish(self.name, action, reason, Expectation("its tasks end with those of its peers"))
         return case, None
 
-    def _out(self, worker: str, look: Look, words: str) -> Wish:
+    def _out(self, worker: str, look: Suspicion, words: str) -> Wish:
         expected = Expectation(f"stages no longer wait for it: up to {look.ratio:.1f} times as fast", "latency_p99_ms")
         return Wish(self.name, Quarantine(worker), words, expected)
 

@@ -20,7 +20,7 @@ from foretide.metrics.catalogue.registry import CATALOGUE
 
 
 @dataclass(frozen=True, slots=True)
-class PaperRuleSettings:
+class PredictionErrorSettings:
     """The rule's parameters, which the paper leaves to the application.
 
     Attributes:
@@ -53,11 +53,11 @@ Held = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class PaperRule:
+class PredictionError:
     """Error threshold, hold time, scope worker or machine."""
 
-    settings: PaperRuleSettings = field(default_factory=PaperRuleSettings)
-    name: str = "paper-rule"
+    settings: PredictionErrorSettings = field(default_factory=PredictionErrorSettings)
+    name: str = "prediction-error"
 
     def start(self) -> Held:
         """Nothing is bypassed."""

@@ -19,7 +19,7 @@ from foretide.control.world.measured import NotYet, arrivals, network
 from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
-from foretide.planning.replicas import Bolt, Edge, ReplicaPlan, plan_replicas
+from foretide.planning.replicas import ReplicaFlow, ReplicaInput, ReplicaPlan, plan_replicas
 from foretide.queueing.network import Network
 
 
@@ -106,13 +106,13 @@ class Replicas:
         allowed = _busy_shares(world, measured, self.settings.busy)
         coming = {spout: rate * self.settings.period for spout, rate in rates.items()}
         queued = {spout: _backlog(world, spout) for spout in world.setup.spouts}
-        edges = [Edge(flow.source, flow.target, flow.gain) for flow in measured.flows]
+        edges = [ReplicaFlow(flow.source, flow.target, flow.gain) for flow in measured.flows]
         if _has_loop(measured):  # the paper's equations know no loops; the traffic equations do
             edges, waiting = [], sum(queued.values())
             coming = {name: rate * self.settings.period for name, rate in measured.arrival_rates.items()}
             queued = {name: waiting * visits for name, visits in measured.visits.items()}
         bolts = [
-            Bolt(
+            ReplicaInput(
                 part.name,
                 1 / measured.operator(part.name).service_rate / allowed[part.name],
                 processed=1.0,
@@ -125,7 +125,7 @@ class Replicas:
         full = plan_replicas(bolts, edges, coming, self.settings.period)
         if self.settings.backlog_replicas is None or not any(queued.values()):
             return full
-        empty = [Bolt(b.name, b.execution_time, b.processed, 0.0, b.pool, b.active) for b in bolts]
+        empty = [ReplicaInput(b.name, b.execution_time, b.processed, 0.0, b.pool, b.active) for b in bolts]
         bare = plan_replicas(empty, edges, coming, self.settings.period)
         return {name: _at_most(full[name], bare[name].replicas + self.settings.backlog_replicas) for name in full}
 

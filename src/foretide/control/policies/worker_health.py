@@ -15,7 +15,7 @@ _ALIKE = 1.2
 
 
 @dataclass(frozen=True, slots=True)
-class Symptom:
+class HealthMetric:
     """A metric of workers that is high when something is wrong with them.
 
     Attributes:
@@ -36,9 +36,9 @@ class Symptom:
 
 
 SYMPTOMS = (
-    Symptom(SLOWNESS),
-    Symptom("worker_tuple_execution_time_ms", unless=SLOWNESS),
-    Symptom("worker_inbound_queuing_time_ms", 100.0, unless=SLOWNESS),
+    HealthMetric(SLOWNESS),
+    HealthMetric("worker_tuple_execution_time_ms", unless=SLOWNESS),
+    HealthMetric("worker_inbound_queuing_time_ms", 100.0, unless=SLOWNESS),
 )
 """Time on the tuples it was given. Where that is not known, time on a tuple, and time before one is taken up: that says
 less, because a worker also waits for what a slow one has to send it.
@@ -46,7 +46,7 @@ less, because a worker also waits for what a slow one has to send it.
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Suspicion:
     """How many times its reference a worker shows, and in words. `foreseen` if only a forecast says so."""
 
     ratio: float
@@ -55,7 +55,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Ward:
+class WorkerHealth:
     """Looks after the workers in service.
 
     Attributes:
@@ -64,13 +64,13 @@ class Ward:
         horizon: Seconds ahead that forecasts are looked at; None leaves them out.
     """
 
-    symptoms: tuple[Symptom, ...]
+    symptoms: tuple[HealthMetric, ...]
     fresh: float
     horizon: float | None
 
-    def looks(self, world: World, since: Mapping[str, float]) -> dict[str, Look]:
+    def looks(self, world: World, since: Mapping[str, float]) -> dict[str, Suspicion]:
         """The worst look of each worker in service; one is missing where nothing newer than `since` is known."""
-        found: dict[str, Look] = {}
+        found: dict[str, Suspicion] = {}
         for symptom in self.symptoms:
             values = self._values(world, symptom.metric, since)
             better = None if symptom.unless is None else self._values(world, symptom.unless, {})
@@ -101,24 +101,24 @@ class Ward:
     def _of(
         self,
         world: World,
-        symptom: Symptom,
+        symptom: HealthMetric,
         worker: str,
         value: float,
         usual: float,
         ahead: Mapping[str, float],
         usual_ahead: float,
-    ) -> list[Look]:
+    ) -> list[Suspicion]:
         looks = [
-            Look(_times(value, usual, symptom.floor), f"{symptom.metric} is {value:.4g}, of its peers {usual:.4g}")
+            Suspicion(_times(value, usual, symptom.floor), f"{symptom.metric} is {value:.4g}, of its peers {usual:.4g}")
         ]
         told = world.foreseen_for_now.get((symptom.metric, worker))
         votes = world.foresight.vote(symptom.metric, worker) is not None
         if told is not None and votes and value > _ALIKE * usual:
             words = f"{symptom.metric} is {value:.4g} where {told:.4g} was foreseen"
-            looks.append(Look(_times(value, told, symptom.floor), words))
+            looks.append(Suspicion(_times(value, told, symptom.floor), words))
         if worker in ahead:
             words = f"{symptom.metric} is foreseen at {ahead[worker]:.4g}, of its peers at {usual_ahead:.4g}"
-            looks.append(Look(_times(ahead[worker], usual_ahead, symptom.floor), words, foreseen=True))
+            looks.append(Suspicion(_times(ahead[worker], usual_ahead, symptom.floor), words, foreseen=True))
         return looks
 
 

@@ -9,7 +9,7 @@ from foretide.metrics.snapshot import Key
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class ForecastPoint:
     """What is expected so many seconds from now: the mean, and quantiles where the model has them."""
 
     seconds: float
@@ -25,7 +25,7 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class Forecast:
     """A forecast of one metric of one subject.
 
     Attributes:
@@ -35,10 +35,10 @@ class Outlook:
     """
 
     by: str
-    points: tuple[Ahead, ...]
+    points: tuple[ForecastPoint, ...]
     may_vote: bool | None = None
 
-    def at(self, seconds: float) -> Ahead:
+    def at(self, seconds: float) -> ForecastPoint:
         """The point nearest to a horizon."""
         return min(self.points, key=lambda point: abs(point.seconds - seconds))
 
@@ -49,12 +49,12 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Foresight:
+class Forecasts:
     """Everything that is foreseen, by metric and subject."""
 
-    outlooks: Mapping[Key, Outlook] = field(default_factory=dict)
+    outlooks: Mapping[Key, Forecast] = field(default_factory=dict)
 
-    def vote(self, metric: str, subject: str) -> Outlook | None:
+    def vote(self, metric: str, subject: str) -> Forecast | None:
         """The outlook, if there is one that may vote."""
         found = self.outlooks.get((metric, subject))
         return found if found is not None and found.may_vote is not False else None
@@ -64,15 +64,15 @@ class Foresight:
         outlook = self.vote(metric, subject)
         return None if outlook is None else outlook.at(seconds).value(quantile)
 
-    def with_plain(self, forecasts: Mapping[Key, float], seconds: float) -> Foresight:
+    def with_plain(self, forecasts: Mapping[Key, float], seconds: float) -> Forecasts:
         """With plain values added (a snapshot's forecasts), where nothing better is known."""
-        plain = {key: Outlook("snapshot", (Ahead(seconds, value),)) for key, value in forecasts.items()}
-        return Foresight({**plain, **self.outlooks}) if plain else self
+        plain = {key: Forecast("snapshot", (ForecastPoint(seconds, value),)) for key, value in forecasts.items()}
+        return Forecasts({**plain, **self.outlooks}) if plain else self
 
-    def without(self, keys: frozenset[Key]) -> Foresight:
+    def without(self, keys: frozenset[Key]) -> Forecasts:
         """With the vote taken from some."""
         if not keys:
             return self
-        return Foresight(
+        return Forecasts(
             {key: replace(look, may_vote=False) if key in keys else look for key, look in self.outlooks.items()}
         )

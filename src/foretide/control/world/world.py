@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from foretide.control.actions.registry import Action
-from foretide.control.world.forecasts import Foresight
+from foretide.control.world.forecasts import Forecasts
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import Setup, Target
 from foretide.joins.view import JoinView
@@ -41,7 +41,7 @@ class World:
     setup: Setup
     snapshot: Snapshot
     observed: Observed
-    foresight: Foresight = field(default_factory=Foresight)
+    foresight: Forecasts = field(default_factory=Forecasts)
     target: Target = field(default_factory=Target)
     orders: tuple[Action, ...] = ()
     requested: tuple[Request, ...] = ()

@@ -17,7 +17,7 @@ try:
     import jax
     import jax.numpy as jnp
 
-    from foretide.forecasting.keys.net import FEATURES, KeyEncoderDecoder, KeyLesson, foreseen, train_keys
+    from foretide.forecasting.keys.net import FEATURES, KeyEncoderDecoder, KeyTrainingSet, foreseen, train_keys
     from foretide.forecasting.nets import weights_of, with_weights
 except ImportError as missing:
     raise EnvironmentNotReadyError("nets need JAX, Equinox and Optax: pip install 'foretide[forecast]'") from missing
@@ -132,17 +132,17 @@ class KeyNet(KeyModel):
         return inputs, last, later / later.sum(axis=1, keepdims=True)
 
 
-def _lesson(examples: Sequence[tuple[Floats, Floats, Floats]], settings: KeyNetSettings) -> KeyLesson:
+def _lesson(examples: Sequence[tuple[Floats, Floats, Floats]], settings: KeyNetSettings) -> KeyTrainingSet:
     """Examples as arrays; the end of each eighth of them is held back, and what looks into it is left out."""
     inputs, last, ahead = (np.stack(each) for each in zip(*examples, strict=True))
     at = np.arange(len(examples) + settings.horizon)
     held = at * _BLOCKS / len(examples) % 1 >= 1 - settings.budget.validation
     looks_in = np.stack([held[far : far + len(examples)] for far in range(settings.horizon)]).any(axis=0)
     arrays = (inputs, last, ahead, ~looks_in, held[: len(examples)])
-    return KeyLesson(*(jnp.asarray(each, dtype=jnp.float32) for each in arrays))
+    return KeyTrainingSet(*(jnp.asarray(each, dtype=jnp.float32) for each in arrays))
 
 
-def _held_errors(net: KeyEncoderDecoder, data: KeyLesson) -> list[float]:
+def _held_errors(net: KeyEncoderDecoder, data: KeyTrainingSet) -> list[float]:
     """What the net got wrong a window ahead where history was held back, for the keys that were most frequent."""
     wrong: list[float] = []
     for at in np.flatnonzero(np.asarray(data.held)):

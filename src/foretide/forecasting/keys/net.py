@@ -15,13 +15,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from foretide.forecasting.budget import TrainingBudget
-from foretide.forecasting.nets import Affine, Fitted, GruLayer, fit
+from foretide.forecasting.nets import Affine, FittedNet, GruLayer, fit
 
 FEATURES = 3
 _BATCH = 8
 
 
-class KeyLesson(NamedTuple):
+class KeyTrainingSet(NamedTuple):
     """Examples (first axis): what each key did, its last logarithm of share, and shares in the windows after it.
 
     Shapes: (examples, lookback, keys, features), (examples, keys), (examples, horizon, keys). `train` and `held` count
@@ -72,8 +72,8 @@ class KeyEncoderDecoder(eqx.Module):
 
 
 def train_keys(
-    hidden: int, data: KeyLesson, budget: TrainingBudget, key: Array, warm: KeyEncoderDecoder | None = None
-) -> Fitted[KeyEncoderDecoder]:
+    hidden: int, data: KeyTrainingSet, budget: TrainingBudget, key: Array, warm: KeyEncoderDecoder | None = None
+) -> FittedNet[KeyEncoderDecoder]:
     """The best net by its cross-entropy on what is held back."""
     horizon = data.ahead.shape[1]
 
@@ -83,14 +83,14 @@ def train_keys(
     return fit(make, batch_loss, held_loss, data, budget, key, warm)
 
 
-def batch_loss(net: KeyEncoderDecoder, data: KeyLesson, key: Array) -> Array:
+def batch_loss(net: KeyEncoderDecoder, data: KeyTrainingSet, key: Array) -> Array:
     """Cross-entropy of some training examples, drawn by the key."""
     which = jax.random.choice(key, len(data.inputs), (_BATCH,), p=data.train / data.train.sum())
     chosen = (data.inputs[which], data.last[which], data.ahead[which])
     return jnp.mean(jax.vmap(lambda *one: _cross_entropy(net, *one))(*chosen))
 
 
-def held_loss(net: KeyEncoderDecoder, data: KeyLesson) -> Array:
+def held_loss(net: KeyEncoderDecoder, data: KeyTrainingSet) -> Array:
     """Cross-entropy of the examples that are held back."""
     each: Array = jax.lax.map(lambda one: _cross_entropy(net, *one), (data.inputs, data.last, data.ahead))
     return (each * data.held).sum() / data.held.sum()

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from foretide.errors import NotEnoughHistoryError
-from foretide.forecasting.forecaster import Floats, Forecast, State
+from foretide.forecasting.forecaster import Floats, SeriesForecast, State
 from foretide.forecasting.history import LIMIT, History, Mask, checked, windows
 from foretide.forecasting.load.calibration import (
     REACH,
@@ -234,7 +234,7 @@ class LoadModel(ABC):
 
     # ---- forecasting
 
-    def forecast(self, horizon: int) -> Forecast:
+    def forecast(self, horizon: int) -> SeriesForecast:
         """A distribution for each of the next `horizon` steps."""
         if not len(self._history):
             raise NotEnoughHistoryError(f"{self.name} has learnt nothing yet; ask again when there are values.")
@@ -244,7 +244,7 @@ class LoadModel(ABC):
         unit = movement(windows(self._history.values, last, REACH))
         spread = self._spread(ahead)
         mean = points.mean if points.mean is not None else points.centre * (spread.ratio if self.corrects_mean else 1.0)
-        return Forecast(mean[0], spread.quantiles(points.centre, unit)[0])
+        return SeriesForecast(mean[0], spread.quantiles(points.centre, unit)[0])
 
     def _spread(self, ahead: range) -> Calibration:
         """The calibration at any horizon: between two known ones in between, beyond the last growing by its root."""

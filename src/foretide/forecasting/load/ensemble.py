@@ -17,14 +17,14 @@ from typing import ClassVar
 import numpy as np
 
 from foretide.errors import ModelFolderError
-from foretide.forecasting.forecaster import LEVELS, Floats, Forecast, State
+from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast, State
 from foretide.forecasting.history import Mask, checked
 from foretide.forecasting.load.base import Issued, LoadModel
 from foretide.forecasting.load.ensemble_weights import Weights, log_pinball
 
 
 @dataclass(frozen=True, slots=True)
-class ExpertTrust:
+class MemberReport:
     """How much one model counts. Errors are recent averages; the loss is in logarithms, so 0.1 is about 10 %."""
 
     name: str
@@ -36,11 +36,11 @@ class ExpertTrust:
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class EnsembleReport:
     """Who is trusted at a horizon, most trusted first, and the reason in a sentence."""
 
     horizon: int
-    experts: tuple[ExpertTrust, ...]
+    experts: tuple[MemberReport, ...]
     mean_falls_back: bool
     quantiles_fall_back: bool
     sentence: str
@@ -56,7 +56,7 @@ class _Table:
     mixed_quantiles: Floats  # steps x horizons x levels
 
 
-class Mix:
+class Ensemble:
     """An online mix of load models. The first of them has to be the last value: it is what the mix falls back to."""
 
     name: ClassVar[str] = "mix"
@@ -161,13 +161,13 @@ class Mix:
 
     # ---- forecasting
 
-    def forecast(self, horizon: int) -> Forecast:
+    def forecast(self, horizon: int) -> SeriesForecast:
         """A distribution for each of the next `horizon` steps."""
         each = [expert.forecast(horizon) for expert in self.experts]
         means = np.stack([one.mean for one in each], axis=1)
         quantiles = np.stack([one.quantiles for one in each], axis=1)
         for_mean, for_quantiles = (self._at_steps(weights, horizon) for weights in self._in_force())
-        return Forecast((for_mean * means).sum(axis=1), _averaged(for_quantiles, quantiles))
+        return SeriesForecast((for_mean * means).sum(axis=1), _averaged(for_quantiles, quantiles))
 
     def _awake(self) -> Mask:
         return np.array([expert.awake for expert in self.experts])
@@ -193,13 +193,13 @@ class Mix:
         """The name of the model that counts most at a horizon."""
         return self.explain(horizon).experts[0].name
 
-    def explain(self, horizon: int = 1) -> Trust:
+    def explain(self, horizon: int = 1) -> EnsembleReport:
         """Who counts how much at the nearest horizon that is watched, and why."""
         place = int(np.argmin(np.abs(np.array(self.horizons) - horizon)))
         for_mean, for_quantiles = self._in_force()
         rmse, loss = np.sqrt(self._weights.recent("square")), self._weights.recent("loss")
         experts = [
-            ExpertTrust(
+            MemberReport(
                 expert.name, expert.awake, float(for_mean[place, k]), float(for_quantiles[place, k]),
                 float(rmse[place, k]), float(loss[place, k]),
             )
@@ -208,9 +208,9 @@ class Mix:
         ranked = sorted(experts, key=lambda one: -(one.weight_in_mean + one.weight_in_quantiles))
         fallen = bool(self._weights.mean_falls_back()[place]), bool(self._weights.quantiles_fall_back()[place])
         sentence = self._sentence(place, tuple(ranked), fallen)
-        return Trust(self.horizons[place], tuple(ranked), *fallen, sentence)
+        return EnsembleReport(self.horizons[place], tuple(ranked), *fallen, sentence)
 
-    def _sentence(self, place: int, ranked: tuple[ExpertTrust, ...], fallen: tuple[bool, bool]) -> str:
+    def _sentence(self, place: int, ranked: tuple[MemberReport, ...], fallen: tuple[bool, bool]) -> str:
         steps = "1 step" if self.horizons[place] == 1 else f"{self.horizons[place]} steps"
         if self._weights.young()[place]:
             return f"{steps} ahead the last value is used: too few forecasts were checked to trust another."

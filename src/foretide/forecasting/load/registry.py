@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from foretide.errors import ForecastError
 from foretide.forecasting.load.arima import Arima
 from foretide.forecasting.load.base import HORIZONS, LoadModel
-from foretide.forecasting.load.ensemble import Mix
+from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.fourier import Fourier
 from foretide.forecasting.load.neural import NeuralNet
 from foretide.forecasting.load.ridge import Ridge
@@ -24,7 +24,7 @@ NEEDS_EXTRA: tuple[type[LoadModel], ...] = (NeuralNet, RandomForest, GradientBoo
 """Models that need `foretide[forecast]`."""
 
 MODELS: dict[str, type[LoadModel]] = {kind.name: kind for kind in (*NEEDS_NUMPY_ONLY, *NEEDS_EXTRA)}
-NAMES: tuple[str, ...] = (*MODELS, Mix.name)
+NAMES: tuple[str, ...] = (*MODELS, Ensemble.name)
 """Everything that `make` knows."""
 
 
@@ -35,7 +35,7 @@ def available() -> tuple[type[LoadModel], ...]:
 
 def make(
     name: str, horizons: Sequence[int] = HORIZONS, seasons: Sequence[int] | None = None, seed: int = 0
-) -> LoadModel | Mix:
+) -> LoadModel | Ensemble:
     """The model of that name, which has learnt nothing yet.
 
     >>> make("ewma").name
@@ -44,7 +44,7 @@ def make(
     Raises:
         ForecastError: There is no such model; the message lists those there are.
     """
-    if name == Mix.name:
+    if name == Ensemble.name:
         return make_mix(horizons, seasons, seed)
     if name not in MODELS:
         raise ForecastError(f"there is no model '{name}'; choose one of {', '.join(NAMES)}.")
@@ -56,8 +56,8 @@ def make_mix(
     seasons: Sequence[int] | None = None,
     seed: int = 0,
     kinds: Sequence[type[LoadModel]] | None = None,
-) -> Mix:
+) -> Ensemble:
     """The mix of all models that can run here, or of the kinds that are given (the last value is always in)."""
     chosen = available() if kinds is None else kinds
     ordered: list[type[LoadModel]] = [LastValue, *(kind for kind in chosen if kind is not LastValue)]
-    return Mix([kind(horizons, seasons, seed) for kind in ordered])
+    return Ensemble([kind(horizons, seasons, seed) for kind in ordered])

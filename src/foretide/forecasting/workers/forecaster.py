@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from foretide.errors import EnvironmentNotReadyError, ForecastError, ModelFolderError, NotEnoughHistoryError
-from foretide.forecasting.forecaster import LEVELS, Floats, Forecast, State
+from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast, State
 from foretide.forecasting.workers.frames import (
     MachineFrame,
     WorkerForecast,
@@ -24,7 +24,7 @@ from foretide.forecasting.workers.frames import (
     check_frame,
 )
 from foretide.forecasting.workers.scaling import WorkerScale
-from foretide.forecasting.workers.slots import Board, Row, board_for, stacked
+from foretide.forecasting.workers.slots import Row, WorkerSlots, board_for, stacked
 
 try:
     from foretide.forecasting.workers import live
@@ -50,7 +50,7 @@ class WorkerForecaster:
         self.trainings = 0
         self._since = 0
         self._frames: list[MachineFrame | None] = []
-        self._board: Board | None = None
+        self._board: WorkerSlots | None = None
         self._net: live.LiveNet | None = None
 
     def learn(self, seen: Sequence[MachineFrame | None]) -> None:
@@ -138,7 +138,7 @@ class WorkerForecaster:
         self.seed, self.trainings, self._since = int(state["seed"]), int(state["trainings"]), int(state["since"])
         self._board = self._net = None
         if "live_answer" in state:
-            self._board = Board.restored(WorkerScale.restored(_part(state, "scale_")), _part(state, "board_"))
+            self._board = WorkerSlots.restored(WorkerScale.restored(_part(state, "scale_")), _part(state, "board_"))
             self._net = live.restored(self.settings, self._board, _part(state, "live_"))
 
     def _due(self) -> bool:
@@ -162,12 +162,13 @@ class WorkerForecaster:
         self._net.step(row)
         return True
 
-    def _of_place(self, mean: Floats, quantiles: Floats) -> Mapping[str, Forecast]:
+    def _of_place(self, mean: Floats, quantiles: Floats) -> Mapping[str, SeriesForecast]:
         return {
-            target: Forecast(mean[..., at], quantiles[..., at].T) for at, target in enumerate(self.settings.targets)
+            target: SeriesForecast(mean[..., at], quantiles[..., at].T)
+            for at, target in enumerate(self.settings.targets)
         }
 
-    def _last_values(self, name: str, horizon: int) -> Mapping[str, Forecast]:
+    def _last_values(self, name: str, horizon: int) -> Mapping[str, SeriesForecast]:
         rows = [frame.workers[name] for frame in self._frames if frame is not None and name in frame.workers]
         return {
             target: _last_value(np.array([row[target] for row in rows if target in row]), horizon)
@@ -175,11 +176,11 @@ class WorkerForecaster:
         }
 
 
-def _last_value(values: Floats, horizon: int) -> Forecast:
+def _last_value(values: Floats, horizon: int) -> SeriesForecast:
     """The last value, with the changes so far as its errors."""
     changes = np.diff(values) if len(values) > 1 else np.zeros(1)
     spread = np.sqrt(np.arange(1, horizon + 1))[:, None] * np.quantile(changes, LEVELS)
-    return Forecast(np.full(horizon, values[-1]), np.maximum(values[-1] + spread, 0.0))
+    return SeriesForecast(np.full(horizon, values[-1]), np.maximum(values[-1] + spread, 0.0))
 
 
 def _stretched(answer: Floats, errors: Floats, horizon: int) -> tuple[Floats, Floats]:

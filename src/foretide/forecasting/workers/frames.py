@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from foretide.errors import BadSeriesError
 from foretide.forecasting.budget import TrainingBudget
-from foretide.forecasting.forecaster import Floats, Forecast
+from foretide.forecasting.forecaster import Floats, SeriesForecast
 
 Flags = NDArray[np.bool_]
 
-WorkerForecast = Mapping[str, Mapping[str, Forecast]]
+WorkerForecast = Mapping[str, Mapping[str, SeriesForecast]]
 """A forecast for each target of each worker that is there."""
 
 

@@ -15,8 +15,8 @@ from foretide.forecasting.forecaster import LEVELS, Floats
 from foretide.forecasting.nets import weights_of, with_weights
 from foretide.forecasting.workers.frames import WorkerNetSettings
 from foretide.forecasting.workers.nets import Seen, Sizes, State, WorkerNet
-from foretide.forecasting.workers.slots import Board, Row, stacked
-from foretide.forecasting.workers.training import Shape, answers, lesson, make, residuals, train
+from foretide.forecasting.workers.slots import Row, WorkerSlots, stacked
+from foretide.forecasting.workers.training import NetShape, answers, lesson, make, residuals, train
 
 
 class LiveNet:
@@ -66,7 +66,7 @@ def trained(settings: WorkerNetSettings, rows: Row, seed: int, training: int, wa
     return LiveNet(fitted.net, state, np.asarray(answer[-1], dtype=np.float64), np.moveaxis(found, 2, 0))
 
 
-def restored(settings: WorkerNetSettings, board: Board, state: Mapping[str, Any]) -> LiveNet:
+def restored(settings: WorkerNetSettings, board: WorkerSlots, state: Mapping[str, Any]) -> LiveNet:
     """The net of a kept state."""
     scale = board.scale
     machine, workers = np.zeros((1, len(scale.machine_features))), np.zeros((1, 1, len(scale.worker_features)))
@@ -82,7 +82,7 @@ def seen_of(rows: Row) -> Seen:
     return Seen(*parts)
 
 
-def _shape(settings: WorkerNetSettings, rows: Row) -> Shape:
+def _shape(settings: WorkerNetSettings, rows: Row) -> NetShape:
     sizes = Sizes(
         rows.machine.shape[-1],
         rows.workers.shape[-1],
@@ -91,10 +91,10 @@ def _shape(settings: WorkerNetSettings, rows: Row) -> Shape:
         rows.present.shape[-1],
         settings.hidden,
     )
-    return Shape(settings.net, sizes, settings.sigmoid, settings.targets_only)
+    return NetShape(settings.net, sizes, settings.sigmoid, settings.targets_only)
 
 
-def _loaded(shape: Shape, weights: Sequence[Floats] | None) -> WorkerNet | None:
+def _loaded(shape: NetShape, weights: Sequence[Floats] | None) -> WorkerNet | None:
     """The old net, if its weights still fit: features that began or ceased to change make it another one."""
     if weights is None:
         return None

@@ -25,7 +25,7 @@ class Row(NamedTuple):
     reset: tuple[int, ...] = ()
 
 
-class Board:
+class WorkerSlots:
     """Who sits where, and the last measured value of everything."""
 
     def __init__(self, scale: WorkerScale, places: int = PLACES) -> None:
@@ -77,7 +77,7 @@ class Board:
         }
 
     @classmethod
-    def restored(cls, scale: WorkerScale, state: Mapping[str, Any]) -> Board:
+    def restored(cls, scale: WorkerScale, state: Mapping[str, Any]) -> WorkerSlots:
         """The board of a kept state."""
         board = cls(scale, len(state["names"]))
         board.names = [name if taken else None for name, taken in zip(state["names"], state["taken"], strict=True)]
@@ -123,9 +123,9 @@ class Board:
         self._range, self._aims = self.scale.workers.of_rows(rows), self.scale.aims.of_rows(rows)
 
 
-def board_for(scale: WorkerScale) -> Board:
+def board_for(scale: WorkerScale) -> WorkerSlots:
     """A board with a place for everyone that the scale knows, so that no place changes hands in a history."""
-    return Board(scale, -(-max(len(scale.names), 1) // PLACES) * PLACES)
+    return WorkerSlots(scale, -(-max(len(scale.names), 1) // PLACES) * PLACES)
 
 
 def stacked(rows: Sequence[Row]) -> Row:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.forecaster import Floats
-from foretide.forecasting.nets import Fitted, fit
+from foretide.forecasting.nets import FittedNet, fit
 from foretide.forecasting.workers.nets import FlatNet, InterferenceNet, PlainNet, Seen, Sizes, State, WorkerNet
 
 _CHUNK = 48
@@ -24,7 +24,7 @@ _NOTHING = 1e-10
 _PERIOD = 40
 
 
-class Lesson(NamedTuple):
+class TrainingSet(NamedTuple):
     """What a net trains on: what it sees, and what comes after it (steps x workers x horizon x targets).
 
     `train` and `held` say which of that counts for gradients, and which only for validation; `weight` (horizon x
@@ -38,7 +38,7 @@ class Lesson(NamedTuple):
     weight: Array
 
 
-class Shape(NamedTuple):
+class NetShape(NamedTuple):
     """Which net ('interference', 'plain', 'flat'), its sizes, and the paper's ways where our default differs."""
 
     kind: str
@@ -47,7 +47,7 @@ class Shape(NamedTuple):
     targets_only: bool = False
 
 
-def lesson(seen: Seen, horizon: int, validation: float) -> Lesson:
+def lesson(seen: Seen, horizon: int, validation: float) -> TrainingSet:
     """Line every step up with the steps after it, and hold a share of them back.
 
     Some steps out of every 40 are held back, not the end of the history: bursts of interference come and go, and the
@@ -63,7 +63,7 @@ def lesson(seen: Seen, horizon: int, validation: float) -> Lesson:
     held = (at % _PERIOD >= round(_PERIOD * (1 - validation)))[:, None, :]
     naive = np.where(known[..., None], ahead - own[:, :, None, :], 0.0) ** 2
     arrays = (jnp.asarray(each) for each in (ahead, known & ~held, known & held, _weight(naive, known)))
-    return Lesson(Seen(*(jnp.asarray(each) for each in seen)), *arrays)
+    return TrainingSet(Seen(*(jnp.asarray(each) for each in seen)), *arrays)
 
 
 def _weight(naive: Floats, known: NDArray[np.bool_]) -> Floats:
@@ -77,13 +77,13 @@ def _weight(naive: Floats, known: NDArray[np.bool_]) -> Floats:
 
 
 def train(
-    shape: Shape, data: Lesson, budget: TrainingBudget, key: Array, warm: WorkerNet | None = None
-) -> Fitted[WorkerNet]:
+    shape: NetShape, data: TrainingSet, budget: TrainingBudget, key: Array, warm: WorkerNet | None = None
+) -> FittedNet[WorkerNet]:
     """The best net of this shape, by its loss on the validation share."""
     return fit(partial(make, shape), chunk_loss, validation_loss, data, budget, key, warm)
 
 
-def make(shape: Shape, key: Array) -> WorkerNet:
+def make(shape: NetShape, key: Array) -> WorkerNet:
     """A net that has learnt nothing yet."""
     if shape.kind == "plain":
         return PlainNet(shape.sizes, sigmoid=shape.sigmoid, key=key)
@@ -97,7 +97,7 @@ def run(net: WorkerNet, seen: Seen) -> tuple[State, Array]:
     return net(net.start(seen.present.shape[1]), seen)
 
 
-def chunk_loss(net: WorkerNet, data: Lesson, key: Array) -> Array:
+def chunk_loss(net: WorkerNet, data: TrainingSet, key: Array) -> Array:
     """The error over some chunks of the history, drawn by the key, each from a cold start."""
     length = min(_CHUNK, len(data.ahead))
     first = jax.random.randint(key, (_BATCH,), 0, len(data.ahead) - length + 1)
@@ -111,7 +111,7 @@ def chunk_loss(net: WorkerNet, data: Lesson, key: Array) -> Array:
     return errors.sum() / jnp.maximum(counts.sum(), 1)
 
 
-def validation_loss(net: WorkerNet, data: Lesson) -> Array:
+def validation_loss(net: WorkerNet, data: TrainingSet) -> Array:
     """The error on what is held back, in a run over the whole history."""
     error, count = _error(run(net, data.seen)[1], data.ahead, data.held, data.weight)
     return error / jnp.maximum(count, 1)
@@ -128,7 +128,7 @@ def answers(net: WorkerNet, seen: Seen) -> tuple[State, Array]:
     return run(net, seen)
 
 
-def residuals(net: WorkerNet, data: Lesson) -> list[list[Floats]]:
+def residuals(net: WorkerNet, data: TrainingSet) -> list[list[Floats]]:
     """What the net got wrong where history was held back (truth less forecast, scaled), by step ahead and target."""
     wrong = np.asarray(data.ahead - answers(net, data.seen)[1], dtype=np.float64)
     held = np.asarray(data.held)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foretide.errors import JoinPlanError, PastHardEndError
-from foretide.joins.placement.timeline import Grid, Timeline, Version
+from foretide.joins.placement.timeline import SaltGrid, Timeline, Version
 
 INNER, LEFT = "inner", "left"
 
 
 @dataclass(frozen=True, slots=True)
-class JoinRule:
+class JoinBound:
     """What a pair has to fulfil: left.t - before <= right.t <= left.t + after, in microseconds; inner or left."""
 
     before: int
@@ -46,7 +46,7 @@ class JoinRule:
         """
         return max(0, self.after, self.before + self.after)
 
-    def check(self, key_hash: int, grid: Grid) -> None:
+    def check(self, key_hash: int, grid: SaltGrid) -> None:
         """Refuse a grid that this kind of join would not be exact on."""
         if self.how == LEFT and any(len(row) > 1 for row in grid):
             raise JoinPlanError(
@@ -67,11 +67,11 @@ def left_cells(timeline: Timeline, key_hash: int, row_hash: int, time: int) -> t
     return rows[row_hash % len(rows)]
 
 
-def right_cells(timeline: Timeline, key_hash: int, row_hash: int, time: int, rule: JoinRule) -> tuple[int, ...]:
+def right_cells(timeline: Timeline, key_hash: int, row_hash: int, time: int, rule: JoinBound) -> tuple[int, ...]:
     """The salts of a right tuple: its column in every version that a left tuple it matches may be in, each once.
 
     >>> timeline = Timeline().ending({7}, 100).continued({7: ((1, 2), (3, 4))}, 100)
-    >>> right_cells(timeline, 7, 5, 98, JoinRule(before=3, after=3))
+    >>> right_cells(timeline, 7, 5, 98, JoinBound(before=3, after=3))
     (0, 2, 4)
     """
     first, last = rule.left_times(time)

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from foretide.errors import JoinPlanError
-from foretide.joins.placement.cells import JoinRule
-from foretide.joins.placement.timeline import BEGINNING, Grid, Timeline
+from foretide.joins.placement.cells import JoinBound
+from foretide.joins.placement.timeline import BEGINNING, SaltGrid, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ class BatchFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class BatchHistory:
     """What is known of all batches before `next_batch`. A join that has not begun has the empty past."""
 
     next_batch: int = 0
     maxima: Maxima = Maxima()
     watermark: int | None = None
 
-    def then(self, facts: BatchFacts) -> Past:
+    def then(self, facts: BatchFacts) -> BatchHistory:
         """The past with one more batch; a batch that was replayed counts again."""
-        return Past(
+        return BatchHistory(
             max(self.next_batch, facts.batch + 1),
             self.maxima.joined(facts.maxima),
             _highest(self.watermark, facts.watermark),
@@ -69,7 +69,7 @@ class Pending:
     before that one, as far as they have reported; once `confirmed`, that is all of them.
     """
 
-    grids: Mapping[int, Grid]
+    grids: Mapping[int, SaltGrid]
     since: int
     start: int
     lead: int
@@ -91,7 +91,7 @@ class PlanState:
     """
 
     timeline: Timeline
-    past: Past
+    past: BatchHistory
     pending: Pending | None = None
     held: tuple[BatchFacts, ...] = ()
 
@@ -108,8 +108,8 @@ class PlanState:
 class PublicationProtocol:
     """The steps by which the plan of a join may change.
 
-    >>> protocol = PublicationProtocol(JoinRule(before=5, after=5))
-    >>> state = protocol.advanced(PlanState(Timeline(), Past()), BatchFacts(0, 0, Maxima(left=90, right=100)))
+    >>> protocol = PublicationProtocol(JoinBound(before=5, after=5))
+    >>> state = protocol.advanced(PlanState(Timeline(), BatchHistory()), BatchFacts(0, 0, Maxima(left=90, right=100)))
     >>> state = protocol.announced(state, {7: ((1, 2),)}, lead=10)
     >>> dict(state.timeline.hard_ends)
     {7: 116}
@@ -118,9 +118,9 @@ class PublicationProtocol:
     (None, 116)
     """
 
-    rule: JoinRule
+    rule: JoinBound
 
-    def announced(self, state: PlanState, grids: Mapping[int, Grid], lead: int) -> PlanState:
+    def announced(self, state: PlanState, grids: Mapping[int, SaltGrid], lead: int) -> PlanState:
         """The first step: the old plan with a hard end, `lead` microseconds ahead of all that was seen.
 
         A key goes back to the tail with the grid TAIL. A lead that covers what arrives in two or three batches spares
@@ -161,7 +161,7 @@ class PublicationProtocol:
         """Give up the change that is under way: the old plan goes on without a hard end."""
         return replace(state, timeline=self.rolled_back(state.timeline), pending=None)
 
-    def recovered(self, published: Timeline, past: Past) -> PlanState:
+    def recovered(self, published: Timeline, past: BatchHistory) -> PlanState:
         """The state after a restart, from the file alone; an unfinished first step is taken back.
 
         `past` must cover every batch that was committed, seen by this process or not: from a journal of progress, or
@@ -175,7 +175,7 @@ class PublicationProtocol:
         reach = None if maxima.right is None else self.rule.left_times(maxima.right)[1]
         return max(_after(maxima.left), _after(reach))
 
-    def hardened(self, timeline: Timeline, grids: Mapping[int, Grid], end: int) -> Timeline:
+    def hardened(self, timeline: Timeline, grids: Mapping[int, SaltGrid], end: int) -> Timeline:
         """The old plan with a hard end for the keys that will change."""
         return timeline.ending(grids.keys(), end)
 
@@ -191,7 +191,7 @@ class PublicationProtocol:
         """Versions that ended by this time matter no more: not to late right tuples, nor if their cells are reused."""
         return watermark - self.rule.memory
 
-    def _check(self, state: PlanState, grids: Mapping[int, Grid], lead: int) -> None:
+    def _check(self, state: PlanState, grids: Mapping[int, SaltGrid], lead: int) -> None:
         if state.pending is not None:
             raise JoinPlanError("a change of plan is under way; let it finish, or cancel it first")
         if lead < 1:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from foretide.errors import PlanFormatError
-from foretide.joins.placement.cells import JoinRule
-from foretide.joins.placement.plan_change import Maxima, Past
+from foretide.joins.placement.cells import JoinBound
+from foretide.joins.placement.plan_change import BatchHistory, Maxima
 
 
 @dataclass(frozen=True, slots=True)
-class JoinFacts:
+class JoinSpec:
     """A join as its control folder knows it.
 
     Attributes:
@@ -21,7 +21,7 @@ class JoinFacts:
         statistics: Whether batches say which keys were frequent.
     """
 
-    rule: JoinRule
+    rule: JoinBound
     partitions: int
     statistics: bool = True
 
@@ -36,19 +36,19 @@ class JoinFacts:
         }
 
     @staticmethod
-    def from_data(data: Mapping[str, Any]) -> JoinFacts:
+    def from_data(data: Mapping[str, Any]) -> JoinSpec:
         """Read it back."""
         try:
-            rule = JoinRule(int(data["before"]), int(data["after"]), str(data["how"]))
-            return JoinFacts(rule, int(data["partitions"]), bool(data["statistics"]))
+            rule = JoinBound(int(data["before"]), int(data["after"]), str(data["how"]))
+            return JoinSpec(rule, int(data["partitions"]), bool(data["statistics"]))
         except (KeyError, TypeError, ValueError) as error:
             raise PlanFormatError(f"what is kept of a join cannot be read: {error!r}; remove joins.json") from error
 
 
-def past_to_data(past: Past) -> dict[str, Any]:
+def past_to_data(past: BatchHistory) -> dict[str, Any]:
     """What is known of a join's batches, as plain JSON values.
 
-    >>> past_from_data(past_to_data(Past(3, Maxima(5, None), 2))) == Past(3, Maxima(5, None), 2)
+    >>> past_from_data(past_to_data(BatchHistory(3, Maxima(5, None), 2))) == BatchHistory(3, Maxima(5, None), 2)
     True
     """
     return {
@@ -59,10 +59,10 @@ def past_to_data(past: Past) -> dict[str, Any]:
     }
 
 
-def past_from_data(data: Mapping[str, Any]) -> Past | None:
+def past_from_data(data: Mapping[str, Any]) -> BatchHistory | None:
     """Read it back; None where nothing readable is there, which is not the same as a join that has not begun."""
     times = [data.get(name) for name in ("left", "right", "watermark")]
     batch = data.get("next_batch")
     if type(batch) is not int or any(time is not None and type(time) is not int for time in times):
         return None
-    return Past(batch, Maxima(times[0], times[1]), times[2])
+    return BatchHistory(batch, Maxima(times[0], times[1]), times[2])

@@ -18,10 +18,10 @@ from types import MappingProxyType
 from foretide.errors import JoinPlanError
 from foretide.joins.placement.salts import TAIL_SALT, salts_for
 
-Grid = tuple[tuple[int, ...], ...]
+SaltGrid = tuple[tuple[int, ...], ...]
 """Salts, in rows of columns."""
 
-TAIL: Grid = ((TAIL_SALT,),)
+TAIL: SaltGrid = ((TAIL_SALT,),)
 """The plan of every key that has none: one cell, with the salt that only the tail has."""
 
 BEGINNING = -(2**63)
@@ -36,7 +36,7 @@ class Version:
 
     start: int
     end: int
-    rows: Grid
+    rows: SaltGrid
 
     @property
     def salts(self) -> frozenset[int]:
@@ -89,7 +89,7 @@ class Timeline:
         """The same plan with a hard end for these keys."""
         return self._with({key_hash: _ended(self.versions(key_hash), end) for key_hash in key_hashes})
 
-    def continued(self, grids: Mapping[int, Grid], start: int) -> Timeline:
+    def continued(self, grids: Mapping[int, SaltGrid], start: int) -> Timeline:
         """The plan with a further version of these keys, in force from `start` on without end."""
         return self._with(
             {
@@ -120,7 +120,7 @@ def without_unfinished(plan: Timeline | None) -> Timeline:
     return plan.without_hard_ends() if plan.hard_ends else plan
 
 
-def steered_grid(key_hash: int, partitions: int, wanted: Grid, taken: Collection[int]) -> Grid:
+def steered_grid(key_hash: int, partitions: int, wanted: SaltGrid, taken: Collection[int]) -> SaltGrid:
     """The grid of salts whose cells land on the wanted partitions, given in rows of columns.
 
     >>> steered_grid(7, 4, ((0, 1), (2, 3)), ())
@@ -130,7 +130,7 @@ def steered_grid(key_hash: int, partitions: int, wanted: Grid, taken: Collection
     return tuple(tuple(next(salts) for _ in row) for row in wanted)
 
 
-def check_grid(key_hash: int, rows: Grid) -> None:
+def check_grid(key_hash: int, rows: SaltGrid) -> None:
     """Refuse a grid in which a pair could miss each other, or meet twice."""
     if not rows or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
         raise JoinPlanError(f"the grid of key hash {key_hash} is empty or its rows differ in length; make it a x b")

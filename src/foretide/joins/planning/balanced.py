@@ -18,8 +18,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from foretide.joins.plan import Filling, Grid, Home, How, KeyLoad, TailLoad, grid_of, imbalance
-from foretide.joins.planning.grid_shapes import WHOLE, Shape, cell_rows, ladder
+from foretide.joins.plan import Filling, Home, How, KeyGrid, KeyLoad, TailLoad, grid_of, imbalance
+from foretide.joins.planning.grid_shapes import WHOLE, GridShape, cell_rows, ladder
 from foretide.joins.planning.paper import most_frequent
 from foretide.joins.settings import JoinSettings
 from foretide.joins.task_costs import JoinCost
@@ -64,7 +64,7 @@ class _Scale:
 class _Attempt:
     """One placement of all keys: the shape and the cells of each, and what that leads to."""
 
-    shapes: Mapping[int, Shape]
+    shapes: Mapping[int, GridShape]
     cells: Mapping[int, Sequence[int]]
     filling: Filling
     imbalance: float
@@ -81,7 +81,7 @@ class _Placing:
     scale: _Scale
     cost: JoinCost | None
 
-    def place(self, shapes: Mapping[int, Shape], slack: float | None) -> _Attempt:
+    def place(self, shapes: Mapping[int, GridShape], slack: float | None) -> _Attempt:
         """Place the keys with the largest cells first, each on the partitions that are least full with it.
 
         A key in one piece stays at home unless that would become fuller than average by more than `slack`, and
@@ -105,7 +105,7 @@ class _Placing:
         work = 0.0 if self.cost is None else imbalance(filling.work(self.cost))
         return max(imbalance(filling.loads()), work)
 
-    def _even(self, shapes: Mapping[int, Shape]) -> float:
+    def _even(self, shapes: Mapping[int, GridShape]) -> float:
         """How full a partition is if all rows, copies included, are spread evenly."""
         count = len(self.start.left)
         left = math.fsum(self.start.left) + math.fsum(load.left * shapes[load.key][1] for load in self.keys)
@@ -121,7 +121,7 @@ def balanced_grids(
     how: How,
     home: Home,
     cost: JoinCost | None = None,
-) -> dict[int, Grid]:
+) -> dict[int, KeyGrid]:
     """Grids that bring the predicted LI down to `settings.target`, or as near to it as was found.
 
     Keys whose only cell is where the hash puts them anyway are left out.
@@ -148,7 +148,7 @@ def _best(attempts: Sequence[_Attempt]) -> _Attempt:
 
 def _attempts(placing: _Placing, target: float, how: How) -> Iterator[_Attempt]:
     """No plan at all, then ever finer grids, until LI reaches the target or nothing can be split any further."""
-    shapes: Mapping[int, Shape] = {load.key: WHOLE for load in placing.keys}
+    shapes: Mapping[int, GridShape] = {load.key: WHOLE for load in placing.keys}
     now = placing.place(shapes, None)
     yield now
     if now.imbalance > target:
@@ -163,7 +163,9 @@ def _attempts(placing: _Placing, target: float, how: How) -> Iterator[_Attempt]:
         yield now
 
 
-def _finer(placing: _Placing, now: _Attempt, rungs: Mapping[int, Sequence[Shape]]) -> Iterator[Mapping[int, Shape]]:
+def _finer(
+    placing: _Placing, now: _Attempt, rungs: Mapping[int, Sequence[GridShape]]
+) -> Iterator[Mapping[int, GridShape]]:
     """The shapes with one key split a step further: one of those that weigh most on the fullest partition."""
     scale, held = placing.scale, now.filling
     full = scale.of_all(held)

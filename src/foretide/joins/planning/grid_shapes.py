@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from foretide.joins.plan import How, KeyLoad
 
-Shape = tuple[int, int]
+GridShape = tuple[int, int]
 
-WHOLE: Shape = (1, 1)
+WHOLE: GridShape = (1, 1)
 """A key that is not split."""
 
 _CLOSE = 0.75
 
 
-def copies(load: KeyLoad, shape: Shape) -> float:
+def copies(load: KeyLoad, shape: GridShape) -> float:
     """Rows stored when a key has a grid of that shape: a left row in each column, a right row in each row.
 
     >>> copies(KeyLoad(1, 100.0, 10.0), (4, 2))
@@ -23,7 +23,7 @@ def copies(load: KeyLoad, shape: Shape) -> float:
     return load.left * shape[1] + load.right * shape[0]
 
 
-def shape_for(load: KeyLoad, cells: int, how: How) -> Shape:
+def shape_for(load: KeyLoad, cells: int, how: How) -> GridShape:
     """The shape with the fewest copies among those with about, and at most, so many cells.
 
     About means at least three quarters: of 7 cells, 3 x 2 stores much less than 7 x 1.
@@ -39,7 +39,7 @@ def shape_for(load: KeyLoad, cells: int, how: How) -> Shape:
     return min(near, key=lambda shape: _fewest_copies(load, shape))
 
 
-def ladder(load: KeyLoad, most: int, how: How) -> tuple[Shape, ...]:
+def ladder(load: KeyLoad, most: int, how: How) -> tuple[GridShape, ...]:
     """Ever finer shapes up to `most` cells, each with the fewest copies of all that are as fine or finer.
 
     A finer shape whose cells hold more rows than those of a coarser one is left out: of 13 partitions, 4 x 3 uses
@@ -58,7 +58,7 @@ def ladder(load: KeyLoad, most: int, how: How) -> tuple[Shape, ...]:
     return tuple(rungs)
 
 
-def cell_rows(load: KeyLoad, shape: Shape) -> float:
+def cell_rows(load: KeyLoad, shape: GridShape) -> float:
     """Rows in one cell, of both sides.
 
     >>> cell_rows(KeyLoad(1, 100.0, 10.0), (4, 2))
@@ -67,12 +67,12 @@ def cell_rows(load: KeyLoad, shape: Shape) -> float:
     return load.left / shape[0] + load.right / shape[1]
 
 
-def _fewest_copies(load: KeyLoad, shape: Shape) -> tuple[float, int, int]:
+def _fewest_copies(load: KeyLoad, shape: GridShape) -> tuple[float, int, int]:
     """The order of shapes: few copies, then many cells, then many rows."""
     return copies(load, shape), -shape[0] * shape[1], -shape[0]
 
 
-def _shapes(most: int, how: How) -> Iterator[Shape]:
+def _shapes(most: int, how: How) -> Iterator[GridShape]:
     """All shapes of at most so many cells."""
     for rows in range(1, most + 1):
         for columns in range(1, 2 if how == "left" else most // rows + 1):

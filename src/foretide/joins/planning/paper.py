@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 
-from foretide.joins.plan import Filling, Grid, Home, How, JoinPlan, KeyLoad, TailLoad, grid_of
+from foretide.joins.plan import Filling, Home, How, JoinPlan, KeyGrid, KeyLoad, TailLoad, grid_of
 from foretide.joins.planning.grid_shapes import shape_for
 from foretide.joins.settings import JoinSettings
 
@@ -51,7 +51,7 @@ def paper_grids(
     before: JoinPlan,
     how: How,
     home: Home,
-) -> dict[int, Grid]:
+) -> dict[int, KeyGrid]:
     """Algorithm 2: the routing table for the next window, changed as little as eq 14 allows."""
     partitions, filling = len(tail), Filling.of(tail)
     rows = filling.rows() + math.fsum(load.rows for load in hot)
@@ -69,7 +69,7 @@ def paper_grids(
     return grids
 
 
-def _updated(load: KeyLoad, wanted: int, old: Grid | None, filling: Filling, room: float, how: How) -> Grid:
+def _updated(load: KeyLoad, wanted: int, old: KeyGrid | None, filling: Filling, room: float, how: How) -> KeyGrid:
     """The grid of one key; only the change in the number of its cells is moved (eq 14)."""
     shape = shape_for(load, wanted, how)
     count = shape[0] * shape[1]

@@ -28,7 +28,7 @@ Window = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class KeyOrder:
+class KeyNetRequest:
     """What is asked for: when and how long nets train, the seed of randomness, niceness, and where they are kept."""
 
     first_training: int
@@ -43,7 +43,7 @@ class KeyOrder:
         return json.dumps(asdict(self))
 
     @classmethod
-    def of_line(cls, line: str) -> KeyOrder:
+    def of_line(cls, line: str) -> KeyNetRequest:
         """What a first line asks for."""
         told = json.loads(line)
         return cls(**{**told, "budget": TrainingBudget(**told["budget"])})
@@ -54,10 +54,10 @@ def line_of(number: int, sides: Sequence[Window]) -> str:
     return json.dumps({"window": number, "sides": [dict(side) for side in sides]})
 
 
-class KeyOracle:
+class KeyNetProcess:
     """A net for each side of the join."""
 
-    def __init__(self, order: KeyOrder) -> None:
+    def __init__(self, order: KeyNetRequest) -> None:
         from foretide.forecasting.keys.forecaster import KeyNet, KeyNetSettings  # noqa: PLC0415 - of an extra
 
         settings = KeyNetSettings(
@@ -110,9 +110,9 @@ def _most_frequent(net: Any) -> dict[str, float]:
 
 def main() -> None:
     """Answer until the input ends."""
-    order = KeyOrder.of_line(sys.stdin.readline())
+    order = KeyNetRequest.of_line(sys.stdin.readline())
     os.nice(order.niceness)
-    oracle = KeyOracle(order)
+    oracle = KeyNetProcess(order)
     for message in oracle.restore():
         _say(message)
     for line in sys.stdin:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.keys.models import Key, Shares, Window
-from foretide.runtime.forecasts.key_process import SIDES, KeyOrder, line_of
-from foretide.runtime.json_process import Line, nets_installed
+from foretide.runtime.forecasts.key_process import SIDES, KeyNetRequest, line_of
+from foretide.runtime.json_process import JsonProcess, nets_installed
 
 if TYPE_CHECKING:
-    from foretide.settings.forecasts import SeerSettings
+    from foretide.settings.forecasts import ForecastSettings
 
 MODEL = "key-net"
 _KEPT = 600
@@ -23,16 +23,16 @@ _RETRY = 20
 _BUDGET = TrainingBudget(seeds=1)
 
 
-class KeySeer:
+class LiveKeyForecast:
     """Windows in, shares out. Nothing waits for the process; if it ends it is started again some windows later."""
 
-    def __init__(self, settings: SeerSettings, folder: Path | None, budget: TrainingBudget = _BUDGET) -> None:
+    def __init__(self, settings: ForecastSettings, folder: Path | None, budget: TrainingBudget = _BUDGET) -> None:
         self.settings, self.folder, self.budget = settings, folder, budget
         self.problem: str | None = None
         self._windows: deque[str] = deque(maxlen=_KEPT)
         self._able = settings.keys and nets_installed()
         self._start_at = 0 if self._is_kept() else settings.keys_least_windows
-        self._line: Line | None = None
+        self._line: JsonProcess | None = None
         self._said: dict[str, Any] | None = None
 
     def learn(self, number: int, sides: Sequence[Window]) -> None:
@@ -67,14 +67,14 @@ class KeySeer:
             self._line = None
 
     def _begin(self) -> None:
-        self._line = Line([sys.executable, "-m", "foretide.runtime.forecasts.key_process"], self._heard)
+        self._line = JsonProcess([sys.executable, "-m", "foretide.runtime.forecasts.key_process"], self._heard)
         self._line.send(self._order())
         for window in self._windows:
             self._line.send(window)
 
     def _order(self) -> str:
         settings = self.settings
-        return KeyOrder(
+        return KeyNetRequest(
             settings.keys_least_windows,
             _RETRAIN_EVERY,
             settings.seed,

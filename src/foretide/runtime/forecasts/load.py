@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretide.control.world.forecasts import Ahead, Outlook
+from foretide.control.world.forecasts import Forecast, ForecastPoint
 from foretide.errors import ModelFolderError
-from foretide.forecasting.forecaster import LEVELS, Floats, Forecast
+from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast
 from foretide.forecasting.load.drift import DriftDetector
-from foretide.forecasting.load.ensemble import Mix
+from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.registry import MODELS, make_mix
-from foretide.forecasting.saved import Card
-from foretide.runtime.forecasts.load_steps import Grid
-from foretide.settings.forecasts import SeerSettings
+from foretide.forecasting.saved import ModelCard
+from foretide.runtime.forecasts.load_steps import TimeSteps
+from foretide.settings.forecasts import ForecastSettings
 
 _FEWEST_PAIRS = 10
 _LEVELS = tuple(float(level) for level in LEVELS)
@@ -29,7 +29,7 @@ _LAST_VALUE = next(iter(MODELS))
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class LoadView:
     """What is foreseen behind a step: a distribution for each of the steps after it, who leads, and whether it votes.
 
     Attributes:
@@ -40,11 +40,11 @@ class View:
     """
 
     last: int
-    forecast: Forecast
+    forecast: SeriesForecast
     by: str
     may_vote: bool
 
-    def outlook(self, at: float, settings: SeerSettings) -> Outlook | None:
+    def outlook(self, at: float, settings: ForecastSettings) -> Forecast | None:
         """What is foreseen at a time; None if the last step is too long ago."""
         points = []
         for seconds in settings.horizons:
@@ -52,12 +52,12 @@ class View:
             if place >= self.forecast.horizon:
                 return None
             quantiles = dict(zip(_LEVELS, self.forecast.quantiles[place].tolist(), strict=True))
-            points.append(Ahead(seconds, float(self.forecast.mean[place]), quantiles))
-        return Outlook(self.by, tuple(points), self.may_vote)
+            points.append(ForecastPoint(seconds, float(self.forecast.mean[place]), quantiles))
+        return Forecast(self.by, tuple(points), self.may_vote)
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class FitOutcome:
     """How a new model did against the one in place: root mean squared errors, both over the same forecasts."""
 
     before: float
@@ -65,12 +65,12 @@ class Settled:
     replaced: bool
 
 
-class LoadSeer:
+class LiveLoadForecast:
     """One spout's mix and what it needs to go on. Not for several threads at a time."""
 
-    def __init__(self, spout: str, settings: SeerSettings) -> None:
+    def __init__(self, spout: str, settings: ForecastSettings) -> None:
         self.spout, self.settings = spout, settings
-        self.grid = Grid(spout, settings.step)
+        self.grid = TimeSteps(spout, settings.step)
         self.mix = _unfitted(settings)
         self.values: deque[float | None] = deque(maxlen=settings.steps(settings.remember))
         self.learnt = 0
@@ -114,7 +114,7 @@ class LoadSeer:
 
     # ---- foreseeing
 
-    def view(self) -> View | None:
+    def view(self) -> LoadView | None:
         """What is foreseen now; None before anything was learnt."""
         if self.grid.last is None or not self.values:
             return None
@@ -122,7 +122,7 @@ class LoadSeer:
         known = [trust for trust in map(self.mix.explain, ahead) if not trust.mean_falls_back]
         leaders = [trust.experts[0].name for trust in known if trust.experts[0].name != _LAST_VALUE]
         by = leaders[0] if leaders else _LAST_VALUE
-        return View(self.grid.last, self.mix.forecast(2 * max(ahead)), by, bool(leaders))
+        return LoadView(self.grid.last, self.mix.forecast(2 * max(ahead)), by, bool(leaders))
 
     # ---- fitting anew
 
@@ -142,7 +142,7 @@ class LoadSeer:
         first = next(place for place, value in enumerate(values) if value is not None)
         return values[first:], self._held()
 
-    def settle(self, rival: Mix, said: Floats, learnt: int) -> Settled:
+    def settle(self, rival: Ensemble, said: Floats, learnt: int) -> FitOutcome:
         """Put a newly fitted mix in place if it did better on what was held back.
 
         Args:
@@ -157,11 +157,11 @@ class LoadSeer:
         truth, own, theirs = values[len(values) - shared :], own[len(own) - shared :], said[len(said) - shared :]
         before, after = (rmse(truth, each, self.mix.horizons) for each in (own, theirs))
         if not after < before:
-            return Settled(before, after, replaced=False)
+            return FitOutcome(before, after, replaced=False)
         self._replace(rival, theirs, since)
-        return Settled(before, after, replaced=True)
+        return FitOutcome(before, after, replaced=True)
 
-    def _replace(self, rival: Mix, said: Floats, since: int) -> None:
+    def _replace(self, rival: Ensemble, said: Floats, since: int) -> None:
         self.mix = light(rival)
         later = list(self.values)[len(self.values) - since :]
         issued = self.mix.advance(later).mean if later else np.empty((0, said.shape[1]))
@@ -173,20 +173,20 @@ class LoadSeer:
 
     # ---- keeping
 
-    def card(self) -> Card:
+    def card(self) -> ModelCard:
         """What a saved model says of itself."""
         settings = self.settings
-        return Card(
-            Mix.name, self.spout, settings.step, self.mix.horizons, settings.season_steps, settings.seed,
+        return ModelCard(
+            Ensemble.name, self.spout, settings.step, self.mix.horizons, settings.season_steps, settings.seed,
             self.mix.count, last_step=self.grid.last,
         )  # fmt: skip
 
     @classmethod
-    def restored(cls, mix: object, card: Card, settings: SeerSettings) -> LoadSeer:
+    def restored(cls, mix: object, card: ModelCard, settings: ForecastSettings) -> LiveLoadForecast:
         """Go on from a saved mix. Raises `ModelFolderError` where it was made with other settings."""
         seer = cls(card.series, settings)
         wanted = (seer.mix.horizons, settings.season_steps, settings.step, [each.name for each in seer.mix.experts])
-        if not isinstance(mix, Mix) or card.last_step is None:
+        if not isinstance(mix, Ensemble) or card.last_step is None:
             raise ModelFolderError(f"the model of '{card.series}' is none that a seer has saved.")
         if (mix.horizons, card.seasons, card.step_seconds, [each.name for each in mix.experts]) != wanted:
             raise ModelFolderError(f"the model of '{card.series}' was made with other settings of the seer.")
@@ -221,13 +221,13 @@ def _error(value: float, told: Floats) -> float:
     return abs(math.log1p(value) - math.log1p(max(float(told[0]), 0.0)))
 
 
-def light(mix: Mix) -> Mix:
+def light(mix: Ensemble) -> Ensemble:
     """The same mix, whose models are no longer fitted while they learn."""
     for expert in mix.experts:
         expert.refit_every = 0
     return mix
 
 
-def _unfitted(settings: SeerSettings) -> Mix:
+def _unfitted(settings: ForecastSettings) -> Ensemble:
     kinds = [MODELS[name] for name in settings.expert_names]
     return light(make_mix(settings.steps_ahead, settings.season_steps, settings.seed, kinds))

@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 
 from foretide.forecasting.forecaster import Floats
-from foretide.forecasting.load.ensemble import Mix
+from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.registry import MODELS, make_mix
-from foretide.forecasting.saved import Card, save_model
-from foretide.runtime.forecasts.load import LoadSeer, light
+from foretide.forecasting.saved import ModelCard, save_model
+from foretide.runtime.forecasts.load import LiveLoadForecast, light
 
 
-def write_lesson(folder: Path, seer: LoadSeer) -> None:
+def write_lesson(folder: Path, seer: LiveLoadForecast) -> None:
     """Say what is to be fitted."""
     values, held = seer.lesson()
     settings = seer.settings
@@ -35,7 +35,7 @@ def write_lesson(folder: Path, seer: LoadSeer) -> None:
     (folder / "lesson.json").write_text(json.dumps(about), encoding="utf-8")
 
 
-def fitted(mix: Mix, values: Sequence[float | None], held: int) -> Floats:
+def fitted(mix: Ensemble, values: Sequence[float | None], held: int) -> Floats:
     """Fit a fresh mix to all but the last `held` values; what it then said after each of those (by horizon)."""
     mix.learn(values[:-held])
     mix.retrain()
@@ -50,7 +50,7 @@ def main(folder: Path, niceness: int) -> None:
     mix = make_mix(about["horizons"], about["seasons"], about["seed"], kinds)
     said = fitted(mix, about["values"], about["held"])
     seasons = None if about["seasons"] is None else tuple(about["seasons"])
-    card = Card(mix.name, about["spout"], about["step"], mix.horizons, seasons, about["seed"], mix.count)
+    card = ModelCard(mix.name, about["spout"], about["step"], mix.horizons, seasons, about["seed"], mix.count)
     save_model(folder / "model", mix, card)
     np.save(folder / "said.npy", said, allow_pickle=False)
 

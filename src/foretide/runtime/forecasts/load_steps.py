@@ -14,13 +14,13 @@ _GRACE = 0.25
 _FADING = 0.2
 
 
-class Grid:
+class TimeSteps:
     """Collects measurements and hands out whole steps, oldest first; a step is whole once its time is over.
 
     A figure that is a few steps late is left out. One from longer ago means that the clock was set back: steps then
     go on from there.
 
-    >>> grid = Grid("load", 1.0)
+    >>> grid = TimeSteps("load", 1.0)
     >>> [grid.add(at, value) for at, value in ((0.2, 4.0), (0.8, 6.0), (3.1, 9.0))]
     [[], [], [5.0, None, None]]
     """

@@ -1,7 +1,7 @@
 """Foresees for the control loop: the load of every spout and, where nets are installed, what workers will suffer.
 
 ```python
-seer = Seer(SeerSettings(spouts=("requests",)), folder=Path("models"))
+seer = ForecastService(ForecastSettings(spouts=("requests",)), folder=Path("models"))
 seer.start()
 seer.see(samples)  # whoever measured them
 foresight = seer.foresight(time.time())
@@ -25,18 +25,18 @@ from urllib.parse import quote
 
 import numpy as np
 
-from foretide.control.world.forecasts import Foresight, Outlook
+from foretide.control.world.forecasts import Forecast, Forecasts
 from foretide.errors import ForecastError
-from foretide.forecasting.load.ensemble import Mix
+from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.saved import load_model, save_model
 from foretide.metrics.catalogue.registry import at_level
 from foretide.metrics.metric import Level, Sample
 from foretide.metrics.snapshot import Key
-from foretide.runtime.fit_process import Command, Training, fitting
-from foretide.runtime.forecasts.load import LoadSeer, View
+from foretide.runtime.fit_process import Command, FitProcess, fitting
+from foretide.runtime.forecasts.load import LiveLoadForecast, LoadView
 from foretide.runtime.forecasts.load_fit import write_lesson
-from foretide.runtime.forecasts.workers import WorkerSeer
-from foretide.settings.forecasts import SeerSettings
+from foretide.runtime.forecasts.workers import LiveWorkerForecast
+from foretide.settings.forecasts import ForecastSettings
 
 LOAD = "arrival_rate"
 History = Mapping[Key, Sequence[tuple[float, float]]]
@@ -50,12 +50,12 @@ _SURROUNDINGS = frozenset(metric.name for level in (Level.WORKER, Level.MACHINE)
 log = logging.getLogger("foretide")
 
 
-class Seer:
+class ForecastService:
     """Learns from what is measured, and says what comes. All methods may be called from any thread."""
 
     def __init__(
         self,
-        settings: SeerSettings | None = None,
+        settings: ForecastSettings | None = None,
         history: History | None = None,
         folder: Path | None = None,
         *,
@@ -71,14 +71,14 @@ class Seer:
             clock: Seconds since 1970.
             command: What fits a load in another process.
         """
-        self.settings = settings or SeerSettings()
+        self.settings = settings or ForecastSettings()
         self._history, self._folder, self._clock, self._command = history, folder, clock, command
         self._pending: deque[Sample] = deque(maxlen=_MOST_PENDING)
-        self._loads: dict[str, LoadSeer] = {}
-        self._views: Mapping[str, View] = {}
+        self._loads: dict[str, LiveLoadForecast] = {}
+        self._views: Mapping[str, LoadView] = {}
         self._trained: dict[str, float] = {}
-        self._training: tuple[str, int, Training] | None = None
-        self._workers = WorkerSeer(self.settings, _below(folder, "workers")) if self.settings.workers else None
+        self._training: tuple[str, int, FitProcess] | None = None
+        self._workers = LiveWorkerForecast(self.settings, _below(folder, "workers")) if self.settings.workers else None
         self._wrong: dict[str, str] = {}
         self._log: deque[str] = deque(maxlen=_KEPT)
         self._opened = False
@@ -89,7 +89,7 @@ class Seer:
 
     # ---- from outside
 
-    def start(self) -> Seer:
+    def start(self) -> ForecastService:
         """Begin to learn, in a thread of its own."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._go_round, name="foretide-seer", daemon=True)
@@ -101,9 +101,9 @@ class Seer:
         self._guarded("samples", lambda: self._pending.extend([each for each in samples if self._wanted(each)]))
         self._news.set()
 
-    def foresight(self, at: float) -> Foresight:
+    def foresight(self, at: float) -> Forecasts:
         """What is foreseen at a time, by the newest models; nothing where too long ago nothing was measured."""
-        outlooks: dict[Key, Outlook] = {}
+        outlooks: dict[Key, Forecast] = {}
         try:
             if self._workers is not None:
                 outlooks |= self._workers.outlooks(at)
@@ -113,7 +113,7 @@ class Seer:
             self._wrong.pop("foresight", None)
         except Exception as error:  # noqa: BLE001 - a loop without forecasts is better than none
             self._wrong["foresight"] = f"what is foreseen cannot be told: {error!r}"
-        return Foresight(outlooks)
+        return Forecasts(outlooks)
 
     @property
     def problems(self) -> list[str]:
@@ -198,7 +198,7 @@ class Seer:
     def _take(self, spout: str, measured: Sequence[tuple[float, float]]) -> None:
         if spout not in self._loads and len(self._loads) >= _MOST_SPOUTS:
             raise ForecastError(f"more than {_MOST_SPOUTS} spouts; name those to forecast in the settings")
-        load = self._loads.setdefault(spout, LoadSeer(spout, self.settings))
+        load = self._loads.setdefault(spout, LiveLoadForecast(spout, self.settings))
         if load.take(measured):
             self._show(load)
 
@@ -207,7 +207,7 @@ class Seer:
             if load.pass_time(now):
                 self._show(load)
 
-    def _show(self, load: LoadSeer) -> None:
+    def _show(self, load: LiveLoadForecast) -> None:
         """Make known what is foreseen; readers see the old views or the new ones."""
         view = load.view()
         self._views = {**self._views, **({} if view is None else {load.spout: view})}
@@ -252,14 +252,14 @@ class Seer:
             load = self._loads[spout]
             load.drifted = False
             deadline, nice = now + self.settings.training_limit, self.settings.niceness
-            training = Training(lambda folder: write_lesson(folder, load), self._command, nice, deadline)
+            training = FitProcess(lambda folder: write_lesson(folder, load), self._command, nice, deadline)
             self._training = (spout, load.learnt, training)
 
-    def _due(self, spout: str, load: LoadSeer, now: float) -> bool:
+    def _due(self, spout: str, load: LiveLoadForecast, now: float) -> bool:
         last = self._trained.get(spout)
         return load.enough and (last is None or load.drifted or not 0 <= now - last < self.settings.retrain_every)
 
-    def _settle(self, spout: str, learnt: int, training: Training) -> None:
+    def _settle(self, spout: str, learnt: int, training: FitProcess) -> None:
         load = self._loads.get(spout)
         problem = training.problem()
         if problem is not None or load is None:
@@ -268,7 +268,7 @@ class Seer:
             return
         rival, _ = load_model(training.folder / "model")
         said = np.load(training.folder / "said.npy", allow_pickle=False)
-        if not isinstance(rival, Mix):
+        if not isinstance(rival, Ensemble):
             raise ForecastError(f"what was fitted to the load of '{spout}' is no mix")
         found = load.settle(rival, said, learnt)
         word = "replaced" if found.replaced else "kept"
@@ -279,7 +279,7 @@ class Seer:
 
     # ---- keeping
 
-    def _keep(self, load: LoadSeer) -> None:
+    def _keep(self, load: LiveLoadForecast) -> None:
         if self._folder is not None and load.values and load.grid.last is not None:
             place = self._folder / f"load-{quote(load.spout, safe='')}"
             save_model(place, load.mix, load.card())
@@ -290,7 +290,7 @@ class Seer:
             return
         for place in sorted(self._folder.glob("load-*")):
             try:
-                load = LoadSeer.restored(*load_model(place), self.settings)
+                load = LiveLoadForecast.restored(*load_model(place), self.settings)
             except ForecastError as error:
                 self._wrong[f"saved {place.name}"] = f"a saved model cannot be used, one starts afresh: {error}"
                 continue

@@ -87,7 +87,7 @@ def _targets(frame: MachineFrame, targets: Sequence[str]) -> dict[str, Floats]:
     }
 
 
-class Oracle:
+class WorkerNetProcess:
     """The net in place, what it said, and the one that is being trained."""
 
     def __init__(
@@ -259,7 +259,7 @@ def main() -> None:
         }
     )
     folder = None if told["folder"] is None else Path(told["folder"])
-    oracle = Oracle(net, told["seed"], told["first"], told["every"], told["held"], folder)
+    oracle = WorkerNetProcess(net, told["seed"], told["first"], told["every"], told["held"], folder)
     _say({"problem": oracle.restore()})
     for line in sys.stdin:
         got = json.loads(line)

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from foretide.control.world.forecasts import Ahead, Outlook
+from foretide.control.world.forecasts import Forecast, ForecastPoint
 from foretide.forecasting.forecaster import LEVELS
 from foretide.forecasting.workers.frames import MachineFrame
 from foretide.metrics.metric import Sample
 from foretide.metrics.snapshot import Key
 from foretide.runtime.forecasts.worker_frames import Frames
 from foretide.runtime.forecasts.worker_process import line_of, order
-from foretide.runtime.json_process import Line, nets_installed
-from foretide.settings.forecasts import SeerSettings
+from foretide.runtime.json_process import JsonProcess, nets_installed
+from foretide.settings.forecasts import ForecastSettings
 
 MISSING = (
     "workers are not forecast: JAX, Equinox and Optax are not installed (pip install 'foretide[forecast]'); "
@@ -35,17 +35,17 @@ def oracle() -> Sequence[str]:
     return [sys.executable, "-m", "foretide.runtime.forecasts.worker_process"]
 
 
-class WorkerSeer:
+class LiveWorkerForecast:
     """Frames in, outlooks out. `take` and `turn` are for one thread, `outlooks` for any."""
 
-    def __init__(self, settings: SeerSettings, folder: Path | None, command: Sequence[str] | None = None) -> None:
+    def __init__(self, settings: ForecastSettings, folder: Path | None, command: Sequence[str] | None = None) -> None:
         self.settings, self.folder = settings, folder
         self.problem: str | None = None if nets_installed() else MISSING
         self.news: deque[str] = deque(maxlen=_NEWS)
         self._able = self.problem is None
         self._command = oracle() if command is None else command
         self._frames = Frames(settings.worker_step, settings.net.keep)
-        self._line: Line | None = None
+        self._line: JsonProcess | None = None
         self._start_at = 0.0
         self._said: dict[str, Any] | None = None
 
@@ -62,7 +62,7 @@ class WorkerSeer:
             self._start_at = now + _RETRY
             self.close()
         if self._line is None and self._able and now >= self._start_at and self._enough():
-            self._line = Line(self._command, self._heard)
+            self._line = JsonProcess(self._command, self._heard)
             self._line.send(self._order())
             self._send(list(self._frames.whole))
 
@@ -98,19 +98,19 @@ class WorkerSeer:
         if "log" in message:
             self.news.append(message["log"])
 
-    def outlooks(self, at: float) -> dict[Key, Outlook]:
+    def outlooks(self, at: float) -> dict[Key, Forecast]:
         """What is foreseen of each worker at a time; nothing if the last answer is too old."""
         said, step = self._said, self.settings.worker_step
         if said is None:
             return {}
         first = int(at // step) - int(said["step"])
-        found: dict[Key, Outlook] = {}
+        found: dict[Key, Forecast] = {}
         for worker, targets in said["workers"].items():
             for target, ahead in targets.items():
                 places = range(max(first, 0), max(first, 0) + self.settings.net.horizon)
                 if places[-1] < len(ahead["mean"]):
                     points = tuple(_ahead(ahead, place, (far + 1) * step) for far, place in enumerate(places))
-                    found[target, worker] = Outlook(said["by"], points, bool(said["votes"][target]))
+                    found[target, worker] = Forecast(said["by"], points, bool(said["votes"][target]))
         return found
 
     def close(self) -> None:
@@ -120,5 +120,5 @@ class WorkerSeer:
             self._line = None
 
 
-def _ahead(told: dict[str, Any], place: int, seconds: float) -> Ahead:
-    return Ahead(seconds, told["mean"][place], dict(zip(_LEVELS, told["quantiles"][place], strict=True)))
+def _ahead(told: dict[str, Any], place: int, seconds: float) -> ForecastPoint:
+    return ForecastPoint(seconds, told["mean"][place], dict(zip(_LEVELS, told["quantiles"][place], strict=True)))

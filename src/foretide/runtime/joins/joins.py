@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from foretide.errors import JoinPlanError
-from foretide.runtime.joins.publisher import JoinKeeper, ReadMaxima, Wanted
+from foretide.runtime.joins.publisher import JoinPlanPublisher, ReadMaxima, Wanted
 from foretide.spark.joins.cells import hard_end_failure
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from foretide.control_folder.folder import ControlFolder
     from foretide.joins.settings import WindowSettings
     from foretide.joins.view import Grids, JoinView
-    from foretide.metrics.audit import Alarm
+    from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport
-    from foretide.runtime.forecasts.keys import KeySeer
+    from foretide.runtime.forecasts.keys import LiveKeyForecast
 
 log = logging.getLogger("foretide")
 
@@ -30,13 +30,13 @@ class Joins:
         folder: ControlFolder,
         windows: WindowSettings,
         maxima: ReadMaxima | None = None,
-        seer: Callable[[str], KeySeer] | None = None,
+        seer: Callable[[str], LiveKeyForecast] | None = None,
     ) -> None:
         names = folder.joins()
         self.seers = {} if seer is None else {name: seer(name) for name in names}
-        self.keepers = {name: JoinKeeper(folder, name, maxima, windows, self.seers.get(name)) for name in names}
+        self.keepers = {name: JoinPlanPublisher(folder, name, maxima, windows, self.seers.get(name)) for name in names}
 
-    def see(self, report: BatchReport, _: list[Alarm]) -> None:
+    def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
         """Take a batch in."""
         for keeper in self.keepers.values():
             keeper.see(report)

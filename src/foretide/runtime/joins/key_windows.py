@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from foretide.forecasting.keys.models import Key
     from foretide.joins.settings import WindowSettings
     from foretide.metrics.batch import BatchReport
-    from foretide.runtime.forecasts.keys import KeySeer
+    from foretide.runtime.forecasts.keys import LiveKeyForecast
 
 _LEFT, _RIGHT = 0, 1
 _OTHERS = "others"
@@ -34,7 +34,7 @@ class KeyWindows:
     `count` windows are over, the last one with so many `batches`.
     """
 
-    def __init__(self, windows: WindowSettings, seer: KeySeer | None = None) -> None:
+    def __init__(self, windows: WindowSettings, seer: LiveKeyForecast | None = None) -> None:
         self.windows, self.count, self.batches = windows, 0, 0
         self.names: dict[int, str] = {}
         self._seer, self._votes = seer, (KeyVote(), KeyVote())

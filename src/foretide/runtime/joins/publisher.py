@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 
 from foretide.errors import JoinPlanError, PlanFormatError
 from foretide.joins.placement.cells import LEFT
-from foretide.joins.placement.plan_change import BatchFacts, Maxima, Past, PlanState, PublicationProtocol
+from foretide.joins.placement.plan_change import BatchFacts, BatchHistory, Maxima, PlanState, PublicationProtocol
 from foretide.joins.placement.salts import partitions_of, tail_partition
-from foretide.joins.placement.timeline import TAIL, Grid, Timeline, steered_grid, without_unfinished
-from foretide.joins.plan import Grid as Cells
-from foretide.joins.plan import JoinPlan, fill, imbalance, measured_loads
+from foretide.joins.placement.timeline import TAIL, SaltGrid, Timeline, steered_grid, without_unfinished
+from foretide.joins.plan import JoinPlan, KeyGrid, fill, imbalance, measured_loads
 from foretide.joins.settings import WindowSettings
 from foretide.joins.view import Grids, JoinView
 from foretide.runtime.joins.key_windows import KeyWindows
@@ -28,10 +27,10 @@ from foretide.runtime.joins.task_costs import JoinCosts
 
 if TYPE_CHECKING:
     from foretide.control_folder.folder import ControlFolder
-    from foretide.joins.placement.spec import JoinFacts
+    from foretide.joins.placement.spec import JoinSpec
     from foretide.joins.task_costs import JoinCost
     from foretide.metrics.batch import BatchReport, JoinBatch, JoinSide
-    from foretide.runtime.forecasts.keys import KeySeer
+    from foretide.runtime.forecasts.keys import LiveKeyForecast
 
 Wanted = Mapping[int, tuple[tuple[int, ...], ...]]
 """Partitions in rows of columns, by the hash of a key. A key that is not named goes back to the tail."""
@@ -48,21 +47,21 @@ log = logging.getLogger("foretide")
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class EventTimePace:
     """How far event time goes on from one batch to the next, from which follows how far ahead a change is announced."""
 
     latest: int | None = None
     advances: tuple[int, ...] = ()
 
-    def after(self, facts: BatchFacts) -> Pace:
+    def after(self, facts: BatchFacts) -> EventTimePace:
         """With one more batch; one without rows tells nothing."""
         times = [time for time in (facts.maxima.left, facts.maxima.right) if time is not None]
         if not times:
             return self
         if self.latest is None:
-            return Pace(max(times))
+            return EventTimePace(max(times))
         advance = max(0, max(times) - self.latest)
-        return Pace(max(self.latest, *times), (*self.advances, advance)[-_LEAD_BATCHES:])
+        return EventTimePace(max(self.latest, *times), (*self.advances, advance)[-_LEAD_BATCHES:])
 
     @property
     def lead(self) -> int:
@@ -70,7 +69,7 @@ class Pace:
         return max(_LEAST_LEAD, _LEAD_BATCHES * max(self.advances, default=0))
 
 
-class JoinKeeper:
+class JoinPlanPublisher:
     """Keeps the plan of one join. `see` every report, `adopt` what is wanted; `problem` says what is in the way."""
 
     def __init__(
@@ -79,16 +78,18 @@ class JoinKeeper:
         name: str,
         maxima: ReadMaxima | None = None,
         windows: WindowSettings = _WINDOWS,
-        seer: KeySeer | None = None,
+        seer: LiveKeyForecast | None = None,
     ) -> None:
         self.name, self._folder, self._maxima = name, folder, maxima
-        self.facts: JoinFacts = folder.joins()[name]
+        self.facts: JoinSpec = folder.joins()[name]
         self.problem: str | None = None
         self.failures = 0
         self._protocol = PublicationProtocol(self.facts.rule)
         self._lock = threading.RLock()
-        self._state = PlanState(folder.change_join_plan(name, without_unfinished), folder.join_past(name) or Past())
-        self._pace = Pace()
+        self._state = PlanState(
+            folder.change_join_plan(name, without_unfinished), folder.join_past(name) or BatchHistory()
+        )
+        self._pace = EventTimePace()
         self._gap_told: int | None = None
         self._windows = KeyWindows(windows, seer)
         self._costs = JoinCosts()
@@ -116,7 +117,7 @@ class JoinKeeper:
             if self._state.pending is not None:
                 self._publish(self._protocol.cancelled(self._state))
 
-    def _steered(self, wanted: Wanted) -> dict[int, Grid]:
+    def _steered(self, wanted: Wanted) -> dict[int, SaltGrid]:
         """Grids of salts for those of partitions; what is in force already is not steered anew."""
         timeline, partitions = self._state.timeline, self.facts.partitions
         grids = {key: TAIL for key, versions in timeline.plans.items() if versions[-1].rows != TAIL}
@@ -126,7 +127,7 @@ class JoinKeeper:
             grids[key] = steered_grid(key, partitions, cells, timeline.taken(key)) if fresh else now
         return grids
 
-    def _landed(self, key: int, grid: Grid) -> tuple[tuple[int, ...], ...]:
+    def _landed(self, key: int, grid: SaltGrid) -> tuple[tuple[int, ...], ...]:
         return tuple(tuple(partitions_of(key, list(row), self.facts.partitions).tolist()) for row in grid)
 
     # ---- what happens
@@ -167,7 +168,7 @@ class JoinKeeper:
         found = self._from_state(facts.batch - 1, missing)
         if found is None:
             return
-        filled = Past(facts.batch, past.maxima.joined(found), past.watermark)
+        filled = BatchHistory(facts.batch, past.maxima.joined(found), past.watermark)
         self._publish(replace(self._protocol.cancelled(self._state), past=filled, held=()))
 
     def _from_state(self, batch: int, missing: str) -> Maxima | None:
@@ -273,8 +274,8 @@ class JoinKeeper:
     def _home(self, key: int) -> int:
         return tail_partition(key, self.facts.partitions)
 
-    def _as_plan(self, grids: Mapping[int, Grid]) -> JoinPlan:
-        return JoinPlan({key: Cells(self._landed(key, grid)) for key, grid in grids.items() if grid != TAIL})
+    def _as_plan(self, grids: Mapping[int, SaltGrid]) -> JoinPlan:
+        return JoinPlan({key: KeyGrid(self._landed(key, grid)) for key, grid in grids.items() if grid != TAIL})
 
 
 def _facts(report: BatchReport, seen: JoinBatch | None) -> BatchFacts:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from foretide.control_folder.folder import ControlFolder
     from foretide.routing.table import RouteTable
     from foretide.runtime.joins.joins import Joins
-    from foretide.spark.executors.executors import Levers
+    from foretide.spark.executors.executors import Executors
 
 log = logging.getLogger("foretide")
 
@@ -33,13 +33,13 @@ OnRestart = Callable[[Restart], None]
 OnPublished = Callable[["RouteTable"], None]
 
 
-class Actor:
+class Actuator:
     """Turns actions into published routes (each handed to `published`), limits, and calls to Spark's driver."""
 
     def __init__(
         self,
         folder: ControlFolder,
-        levers: Levers,
+        levers: Executors,
         restart: OnRestart | None = None,
         joins: Joins | None = None,
         published: OnPublished = lambda _: None,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.control_folder.filesystem import absolute, local_path
 from foretide.errors import ControlError, StoreError
-from foretide.runtime.forecasts.keys import KeySeer
-from foretide.runtime.forecasts.service import Seer
+from foretide.runtime.forecasts.keys import LiveKeyForecast
+from foretide.runtime.forecasts.service import ForecastService
 from foretide.runtime.joins.joins import Joins
-from foretide.runtime.loop.actuator import Actor
+from foretide.runtime.loop.actuator import Actuator
 from foretide.runtime.loop.controller import Controller, Senses
 from foretide.runtime.loop.journal import Journal
 from foretide.runtime.loop.observer import Observer
@@ -22,7 +22,7 @@ from foretide.runtime.pipeline.submit import Pipeline
 from foretide.settings.load import load_settings
 from foretide.settings.settings import Settings
 from foretide.spark.edges.edge import active_control_folder
-from foretide.spark.executors.executors import Levers
+from foretide.spark.executors.executors import Executors
 from foretide.spark.joins.state import highest_times_of
 from foretide.store.metric_store import MetricStore
 
@@ -65,7 +65,7 @@ def control(
     follower = query if isinstance(query, Pipeline) else _followed(query, chosen, folder)
     if follower.monitor is None:
         raise ControlError("control rests on what is measured; start the pipeline with monitoring")
-    levers = Levers.of_active()
+    levers = Executors.of_active()
     levers.most = most_executors or levers.most
     senses = _senses(follower, levers, chosen)
     controller = Controller(_rules(chosen, policies, mode), target or chosen.to_target(), senses, chosen.control.period)
@@ -98,13 +98,13 @@ def _rules(settings: Settings, policies: Sequence[str | Policy[Any]] | None, mod
     return rules if mode is None else replace(rules, mode=mode)
 
 
-def _senses(follower: Follower, levers: Levers, settings: Settings) -> Senses:
+def _senses(follower: Follower, levers: Executors, settings: Settings) -> Senses:
     monitor = follower.monitor
     assert monitor is not None  # noqa: S101 - checked by the caller
     forecasts = settings.forecasts
     if forecasts.spouts is None:
         forecasts = replace(forecasts, spouts=tuple(spout.id for spout in follower.topology.spouts))
-    seer = Seer(forecasts, folder=_models(follower.folder.location)).start()
+    seer = ForecastService(forecasts, folder=_models(follower.folder.location)).start()
     monitor.on_samples(seer.see)
     joins = _joins(follower, settings)
     observer = Observer(follower.folder, levers, lambda: follower.started, joins)
@@ -113,7 +113,7 @@ def _senses(follower: Follower, levers: Levers, settings: Settings) -> Senses:
         routes=lambda: follower.routes,
         snapshot=monitor.snapshot,
         observer=observer,
-        actor=Actor(follower.folder, levers, _restarting(follower), joins, observer.note_routes),
+        actor=Actuator(follower.folder, levers, _restarting(follower), joins, observer.note_routes),
         folder=follower.folder,
         journal=Journal(monitor.writer, _last_decision(monitor) + 1),
         record=(lambda _: None) if monitor.writer is None else monitor.writer.put_setup,
@@ -132,7 +132,7 @@ def _joins(follower: Follower, settings: Settings) -> Joins | None:
         follower.folder,
         settings.hot_keys.windows,
         lambda name, batch: highest_times_of(follower.query, name, batch),
-        lambda name: KeySeer(settings.forecasts, None if models is None else models / f"keys-{name}"),
+        lambda name: LiveKeyForecast(settings.forecasts, None if models is None else models / f"keys-{name}"),
     )
     follower.on_report(joins.see)
     follower.on_death(joins.died)
@@ -156,7 +156,7 @@ def _models(location: str) -> Path | None:
     return None if local is None else local / "models"
 
 
-def _setup(follower: Follower, levers: Levers) -> Callable[[], Setup | None]:
+def _setup(follower: Follower, levers: Executors) -> Callable[[], Setup | None]:
     """A topology's setup is made once after every start, a plain query's as its batches show it."""
     if isinstance(follower, Pipeline):
         return kept_while(
@@ -171,7 +171,7 @@ def _shown_partitions(pipeline: Pipeline) -> int | None:
     return None if state is None else state.partitions or None
 
 
-def _of_pipeline(pipeline: Pipeline, levers: Levers) -> Setup:
+def _of_pipeline(pipeline: Pipeline, levers: Executors) -> Setup:
     return setup_of(
         pipeline.topology,
         pipeline.compiled.shape,
@@ -182,7 +182,7 @@ def _of_pipeline(pipeline: Pipeline, levers: Levers) -> Setup:
     )
 
 
-def _of_query(follower: Follower, levers: Levers) -> Setup | None:
+def _of_query(follower: Follower, levers: Executors) -> Setup | None:
     reports = [report for report in list(follower.reports)[-5:] if report.tasks]
     if not reports:
         return None  # nothing is known before the first batch

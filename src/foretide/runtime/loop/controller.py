@@ -15,25 +15,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from foretide.control.decisions.explain import summary
-from foretide.control.history.recorded import Recorded
+from foretide.control.history.recorded import RecordedWorld
 from foretide.control.step import Control, ControlState, step
-from foretide.control.world.forecasts import Foresight
+from foretide.control.world.forecasts import Forecasts
 from foretide.control.world.setup import Setup, Target
 from foretide.control.world.world import World
 from foretide.runtime.loop.orders import Orders
 
 if TYPE_CHECKING:
     from foretide.control.decisions.decision import Decision
-    from foretide.control.world.forecasts import Outlook
+    from foretide.control.world.forecasts import Forecast
     from foretide.control_folder.folder import ControlFolder
     from foretide.joins.view import JoinView
-    from foretide.metrics.audit import Alarm
+    from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport
     from foretide.metrics.snapshot import Snapshot
     from foretide.routing.table import RouteTable
-    from foretide.runtime.forecasts.service import Seer
+    from foretide.runtime.forecasts.service import ForecastService
     from foretide.runtime.joins.joins import Joins
-    from foretide.runtime.loop.actuator import Actor
+    from foretide.runtime.loop.actuator import Actuator
     from foretide.runtime.loop.journal import Journal
     from foretide.runtime.loop.observer import Observer
 
@@ -54,11 +54,11 @@ class Senses:
     routes: Callable[[], RouteTable]
     snapshot: Callable[[], Snapshot]
     observer: Observer
-    actor: Actor
+    actor: Actuator
     folder: ControlFolder
     journal: Journal
-    record: Callable[[Recorded], None] = lambda _: None
-    seer: Seer | None = None
+    record: Callable[[RecordedWorld], None] = lambda _: None
+    seer: ForecastService | None = None
     joins: Joins | None = None
     limits: tuple[str, ...] = ()
 
@@ -83,7 +83,7 @@ class Controller:
         self._problem: str | None = None
         self.cycles = 0
         self.last: Decision | None = None
-        self._recorded: Recorded | None = None
+        self._recorded: RecordedWorld | None = None
 
     def _fresh(self) -> ControlState:
         return replace(self.control.start(), decisions=self._senses.journal.last_id)
@@ -92,7 +92,7 @@ class Controller:
         """Keep what a replay needs, whenever something of it has changed."""
         names = tuple(policy.name for policy in self.control.policies)
         joins = {name: view.of_its_window() for name, view in world.joins.items()}
-        now = Recorded(world.at, world.setup, world.target, world.observed, names, joins)
+        now = RecordedWorld(world.at, world.setup, world.target, world.observed, names, joins)
         if self._recorded is None or replace(self._recorded, at=now.at) != now:
             self._recorded = now
             self._senses.record(now)
@@ -114,7 +114,7 @@ class Controller:
             self._senses.seer.close()
         self._say(ended=True)
 
-    def see(self, report: BatchReport, _: list[Alarm]) -> None:
+    def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
         """Take a batch in: called after every one. Also looks whether the loop itself still lives."""
         self._reports.put((report, self._senses.routes()))
         self._wake.set()
@@ -139,7 +139,7 @@ class Controller:
         """The joins of the query as they are known now, by name."""
         return {} if self._senses.joins is None else self._senses.joins.views()
 
-    def outlook(self, metric: str, subject: str) -> Outlook | None:
+    def outlook(self, metric: str, subject: str) -> Forecast | None:
         """What is foreseen of a figure, whether it may vote or not."""
         seer = self._senses.seer
         return None if seer is None else seer.foresight(time.time()).outlooks.get((metric, subject))
@@ -232,7 +232,7 @@ class Controller:
             setup,
             snapshot,
             observed,
-            Foresight() if seer is None else seer.foresight(snapshot.at),
+            Forecasts() if seer is None else seer.foresight(snapshot.at),
             self.target,
             self._orders.actions(observed),
             joins=self.joins,

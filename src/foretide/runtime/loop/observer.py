@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from foretide.metrics.batch import BatchReport
     from foretide.routing.table import RouteTable
     from foretide.runtime.joins.joins import Joins
-    from foretide.spark.executors.executors import Levers
+    from foretide.spark.executors.executors import Executors
 
 _TABLES = 100
 _GROWN_UP = 3
@@ -29,7 +29,7 @@ class Observer:
     """Sees batches go by, and tells what is in force. `started` tells when the query was started last."""
 
     def __init__(
-        self, folder: ControlFolder, levers: Levers, started: Callable[[], float], joins: Joins | None = None
+        self, folder: ControlFolder, levers: Executors, started: Callable[[], float], joins: Joins | None = None
     ) -> None:
         self._folder, self._levers, self._started, self._joins = folder, levers, started, joins
         self._tables: OrderedDict[int, RouteTable] = OrderedDict()

@@ -14,8 +14,8 @@ from foretide.topology.sources import Replay
 if TYPE_CHECKING:
     from foretide.metrics.batch import BatchReport
     from foretide.routing.table import RouteTable
-    from foretide.spark.executors.executors import Levers
-    from foretide.topology.shape import Shape
+    from foretide.spark.executors.executors import Executors
+    from foretide.topology.shape import PlanShape
 
 
 T = TypeVar("T")
@@ -37,7 +37,12 @@ def kept_while(same: Callable[[], Hashable], make: Callable[[], T]) -> Callable[
 
 
 def setup_of(
-    topology: Topology, shape: Shape, routes: RouteTable, levers: Levers, trigger: str | None, state_partitions: int
+    topology: Topology,
+    shape: PlanShape,
+    routes: RouteTable,
+    levers: Executors,
+    trigger: str | None,
+    state_partitions: int,
 ) -> Setup:
     """The setup of a topology. Bolts without an exchange of their own are part of the one before them."""
     chained = {bolt.id for bolt in topology.bolts if any(not source.grouping.exchanges for source in bolt.inputs)}
@@ -55,7 +60,7 @@ def setup_of(
 
 
 def inferred_setup(
-    name: str, routes: RouteTable, reports: Iterable[BatchReport], levers: Levers, trigger: str | None
+    name: str, routes: RouteTable, reports: Iterable[BatchReport], levers: Executors, trigger: str | None
 ) -> Setup:
     """The setup of a query that was not made from a topology: operators, tasks and flows as Spark showed them."""
     runs = [run for report in reports for run in report.tasks or () if run.operator is not None]
@@ -83,7 +88,7 @@ def _setup(
     name: str,
     parts: list[OperatorSetup],
     flows: Iterable[tuple[str, str]],
-    levers: Levers,
+    levers: Executors,
     trigger: str | None,
     admitting: frozenset[str],
 ) -> Setup:
@@ -100,7 +105,7 @@ def _setup(
     )
 
 
-def _spout(spout: Spout, levers: Levers) -> OperatorSetup:
+def _spout(spout: Spout, levers: Executors) -> OperatorSetup:
     tasks = spout.source.partitions if isinstance(spout.source, Replay) else levers.cores
     return OperatorSetup(spout.id, max(tasks, 1), spout=True)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
-from foretide.metrics.alarm_rules import Raised, Rule, Watch, judge
+from foretide.metrics.alarm_rules import Alarm, AlarmRule, AlarmState, judge
 from foretide.store.records import AlarmRecord
 
 if TYPE_CHECKING:
@@ -23,18 +23,22 @@ _TIMEOUT = 5.0
 _CLOSING = 5.0
 
 
-class AlarmDesk:
+class AlarmManager:
     """Judges snapshots by the rules, and passes on what is new and what is over."""
 
     def __init__(
-        self, pipeline: str, rules: tuple[Rule, ...], keep: Callable[[list[AlarmRecord]], None], webhook: str | None
+        self,
+        pipeline: str,
+        rules: tuple[AlarmRule, ...],
+        keep: Callable[[list[AlarmRecord]], None],
+        webhook: str | None,
     ) -> None:
         self._pipeline, self._rules, self._keep = pipeline, rules, keep
-        self._watch = Watch()
+        self._watch = AlarmState()
         self._webhook = Webhook(webhook) if webhook else None
 
     @property
-    def active(self) -> list[Raised]:
+    def active(self) -> list[Alarm]:
         """The alarms that hold at present."""
         return list(self._watch.raised.values())
 
@@ -63,13 +67,13 @@ class AlarmDesk:
             self._webhook.close()
 
 
-def record_of(alarm: Raised) -> AlarmRecord:
+def record_of(alarm: Alarm) -> AlarmRecord:
     """An alarm for the store."""
     rule = alarm.rule
     return AlarmRecord(alarm.at, rule.name, rule.severity, alarm.subject, alarm.message, alarm.source or "")
 
 
-def payload(pipeline: str, alarm: Raised, state: str) -> dict[str, Any]:
+def payload(pipeline: str, alarm: Alarm, state: str) -> dict[str, Any]:
     """An alarm for a program."""
     return {
         "pipeline": pipeline,

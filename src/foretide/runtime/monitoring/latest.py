@@ -16,7 +16,7 @@ _MOST_SUBJECTS = 100_000
 _FORGET_AFTER = 3600.0
 
 
-class Board:
+class LatestValues:
     """Keeps what was measured last. `smoothers` makes one for each series of the metrics it names."""
 
     def __init__(self, query: str, smoothers: Mapping[str, Callable[[], Smoother]] | None = None) -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foretide.control_folder.filesystem import local_path
-from foretide.metrics.from_batch import Around, stream_samples
+from foretide.metrics.from_batch import BatchContext, stream_samples
 from foretide.metrics.slowness import slowness_samples
-from foretide.runtime.monitoring.alarms import AlarmDesk
-from foretide.runtime.monitoring.latest import Board
+from foretide.runtime.monitoring.alarms import AlarmManager
+from foretide.runtime.monitoring.latest import LatestValues
 from foretide.runtime.monitoring.prometheus import PrometheusEndpoint
-from foretide.runtime.monitoring.sampler import Surroundings
-from foretide.runtime.monitoring.tuple_latency import Arrivals
+from foretide.runtime.monitoring.sampler import Sampler
+from foretide.runtime.monitoring.tuple_latency import TupleLatency
 from foretide.status.running import home
 from foretide.store.metric_store import MetricStore
 from foretide.store.records import AlarmRecord
@@ -27,8 +27,8 @@ from foretide.topology.first_edges import sole_sources
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from foretide.metrics.alarm_rules import Raised
-    from foretide.metrics.audit import Alarm
+    from foretide.metrics.alarm_rules import Alarm
+    from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport
     from foretide.metrics.metric import Sample
     from foretide.metrics.snapshot import Key, Snapshot
@@ -44,15 +44,15 @@ class Monitor:
 
     def __init__(self, topology: Topology, control: str, workers: Workers, settings: MonitorSettings) -> None:
         self.name = topology.name
-        self._arrivals = Arrivals.of(topology)
+        self._arrivals = TupleLatency.of(topology)
         self._sole_sources = sole_sources(topology)
-        self._board = Board(topology.name, settings.smoothing)
+        self._board = LatestValues(topology.name, settings.smoothing)
         self._before: float | None = None
         self._listeners: list[Callable[[list[Sample]], None]] = []
         self.store = store_of(control, topology.name) if settings.store is None else settings.store
         self.writer = self._open_writer(settings.retention) if self.store else None
-        self._desk = AlarmDesk(topology.name, settings.rules, self._keep_alarms, settings.webhook)
-        self._surroundings = Surroundings(
+        self._desk = AlarmManager(topology.name, settings.rules, self._keep_alarms, settings.webhook)
+        self._surroundings = Sampler(
             workers, self.put, settings.workers_every, settings.machines_every, settings.node_exporters
         )
         port = settings.prometheus_port
@@ -77,7 +77,7 @@ class Monitor:
 
     # ---- taking in
 
-    def see(self, report: BatchReport, audited: list[Alarm]) -> None:
+    def see(self, report: BatchReport, audited: list[AuditFailure]) -> None:
         """Take a batch in."""
         self._surroundings.see(report.tasks)
         self.put(stream_samples(report, self._around(report)) + slowness_samples(report.tasks or (), report.finished))
@@ -100,13 +100,13 @@ class Monitor:
         """Take in what is expected: alarms may rest on it."""
         self._board.foresee(forecasts)
 
-    def _around(self, report: BatchReport) -> Around:
+    def _around(self, report: BatchReport) -> BatchContext:
         """A clock that jumped back makes an interval of no length; the batch's own duration stands in for it."""
         since = report.finished - self._before if self._before is not None else 0.0
         self._before = report.finished
         spouts = self._arrivals.figures(report)
         latency = self._arrivals.latency(report, spouts)
-        return Around(since if since > 0 else report.duration, self.name, spouts, latency, self._sole_sources)
+        return BatchContext(since if since > 0 else report.duration, self.name, spouts, latency, self._sole_sources)
 
     def _keep_alarms(self, alarms: list[AlarmRecord]) -> None:
         if self.writer is not None and alarms:
@@ -119,7 +119,7 @@ class Monitor:
         return self._board.snapshot(time.time(), tuple(self.problems))
 
     @property
-    def alarms(self) -> list[Raised]:
+    def alarms(self) -> list[Alarm]:
         """The alarms that hold."""
         return self._desk.active
 
@@ -138,5 +138,5 @@ def store_of(control: str, pipeline: str) -> str:
     return str(place)
 
 
-def _record(at: float, alarm: Alarm) -> AlarmRecord:
+def _record(at: float, alarm: AuditFailure) -> AlarmRecord:
     return AlarmRecord(at, alarm.kind, "critical", alarm.edge or "", alarm.message, "audit")

@@ -13,7 +13,7 @@ from foretide.errors import MonitoringError
 from foretide.metrics.catalogue.registry import CATALOGUE
 
 if TYPE_CHECKING:
-    from foretide.metrics.alarm_rules import Raised
+    from foretide.metrics.alarm_rules import Alarm
     from foretide.metrics.snapshot import Snapshot
 
 PREFIX = "foretide_"
@@ -22,7 +22,7 @@ PREFIX = "foretide_"
 class _Figures(Collector):
     """Reads a snapshot whenever Prometheus asks."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot], alarms: Callable[[], list[Raised]]) -> None:
+    def __init__(self, snapshot: Callable[[], Snapshot], alarms: Callable[[], list[Alarm]]) -> None:
         self._snapshot, self._alarms = snapshot, alarms
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -52,7 +52,7 @@ def _family(name: str, meaning: str) -> GaugeMetricFamily:
 class PrometheusEndpoint:
     """`/metrics` on a port of this machine."""
 
-    def __init__(self, port: int, snapshot: Callable[[], Snapshot], alarms: Callable[[], list[Raised]]) -> None:
+    def __init__(self, port: int, snapshot: Callable[[], Snapshot], alarms: Callable[[], list[Alarm]]) -> None:
         registry = CollectorRegistry()
         registry.register(_Figures(snapshot, alarms))
         try:

@@ -22,7 +22,7 @@ _TURN = 0.25
 _MOST_RUNS = 100_000
 
 
-class Surroundings:
+class Sampler:
     """Workers every few seconds, machines more rarely. `put` takes what was read; `problems` says what could not be."""
 
     def __init__(

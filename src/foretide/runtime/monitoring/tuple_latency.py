@@ -43,13 +43,13 @@ def latency(plan: ReplayPlan, taken: SourceRange, finished: float, quantile: flo
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class TupleLatency:
     """The replays of a topology, by spout."""
 
     plans: Mapping[str, ReplayPlan]
 
     @classmethod
-    def of(cls, topology: Topology) -> Arrivals:
+    def of(cls, topology: Topology) -> TupleLatency:
         """The replays among the spouts; not those that hand out rows before they are due."""
         replays = [(s.id, s.source) for s in topology.spouts if isinstance(s.source, Replay)]
         return cls({spout: ReplayPlan(source) for spout, source in replays if source.paced})

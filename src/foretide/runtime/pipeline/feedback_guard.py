@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from foretide.topology.sinks import Sink
 
 
-class LoopGuard:
+class FeedbackGuard:
     """Follows the tuples that come back through the sink's files and raises when they keep growing."""
 
     def __init__(self, topology: Topology, sink: Sink, patience: int) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.control_folder.filesystem import absolute
 from foretide.errors import ForetideError, RouteError
-from foretide.metrics.audit import Alarm, audit
+from foretide.metrics.audit import AuditFailure, audit
 from foretide.metrics.batch import BatchReport
 from foretide.routing.table import RouteTable
 from foretide.runtime.monitoring.monitor import Monitor
@@ -35,7 +35,7 @@ _PAUSE = 3.0
 _KEPT = 1000
 log = logging.getLogger("foretide")
 
-OnReport = Callable[[BatchReport, list[Alarm]], None]
+OnReport = Callable[[BatchReport, list[AuditFailure]], None]
 
 
 class Follower:
@@ -48,7 +48,7 @@ class Follower:
     def __init__(self, topology: Topology, folder: ControlFolder, monitoring: MonitorSettings | None) -> None:
         self.topology, self.folder = topology, folder
         self.reports: deque[BatchReport] = deque(maxlen=_KEPT)
-        self.alarms: deque[Alarm] = deque(maxlen=_KEPT)
+        self.alarms: deque[AuditFailure] = deque(maxlen=_KEPT)
         self._listeners: list[OnReport] = []
         self._at_end: list[Callable[[], None]] = []
         self._rescues: list[Callable[[str], bool]] = []
@@ -218,11 +218,11 @@ class Follower:
         for listener in self._listeners:
             self._tell(listener, report, alarms)
 
-    def _tell(self, listener: OnReport, report: BatchReport, alarms: list[Alarm]) -> None:
+    def _tell(self, listener: OnReport, report: BatchReport, alarms: list[AuditFailure]) -> None:
         """A listener that fails must not keep later reports, or the guard of loops, from their turn."""
         self._guarded(lambda: listener(report, alarms), "a listener of")
 
-    def _raise_alarm(self, alarm: Alarm) -> None:
+    def _raise_alarm(self, alarm: AuditFailure) -> None:
         self.alarms.append(alarm)
         log.error("%s, batch %d: %s", self.topology.name, alarm.batch, alarm.message)
 
@@ -238,17 +238,17 @@ class Follower:
             good = self._good_routes
             self._good_routes = self.folder.change_routes(lambda found: found.restore(good), repair=True)
             message = "the route table was damaged and has been published anew; no row was lost"
-            self._raise_alarm(Alarm("routes-unreadable", batch, None, message))
+            self._raise_alarm(AuditFailure("routes-unreadable", batch, None, message))
 
     def _say_when_unavailable(self) -> None:
         reason = self._reader.unavailable
         if reason and not self._told_unavailable:
             message = f"edges cannot be audited: Spark's REST interface does not answer ({reason}); the query runs on"
-            self._raise_alarm(Alarm("audit-unavailable", self.last_batch, None, message))
+            self._raise_alarm(AuditFailure("audit-unavailable", self.last_batch, None, message))
         self._told_unavailable = reason is not None
 
 
-def _status(report: BatchReport, alarms: list[Alarm]) -> dict[str, Any]:
+def _status(report: BatchReport, alarms: list[AuditFailure]) -> dict[str, Any]:
     edges = report.edges or {}
     return {
         "batch": report.batch,

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.control_folder.folder import ControlFolder
 from foretide.errors import BatchTimeoutError, FeedbackGrowthError, ForetideError, RestartFailedError
-from foretide.metrics.audit import Alarm
+from foretide.metrics.audit import AuditFailure
 from foretide.metrics.batch import TIME_EVERY
 from foretide.routing.table import RouteTable, parse_ratio
 from foretide.runtime.pipeline.batch_timeout import BatchClock
-from foretide.runtime.pipeline.feedback_guard import LoopGuard
+from foretide.runtime.pipeline.feedback_guard import FeedbackGuard
 from foretide.runtime.pipeline.follower import Follower, OnReport
 from foretide.runtime.pipeline.load_aware import LoadAwareBalance
 from foretide.settings.run import RunSettings
@@ -61,7 +61,7 @@ class Pipeline(Follower):
         self.compiled = self._compile(topology, folder)
         super().__init__(topology, folder, settings.monitoring)
         self._balance = LoadAwareBalance.of(topology)
-        self._loops = LoopGuard(topology, sink, settings.loop_patience)
+        self._loops = FeedbackGuard(topology, sink, settings.loop_patience)
 
     def _compile(self, topology: Topology, folder: ControlFolder) -> Any:
         settings = self.settings
@@ -177,7 +177,7 @@ class Pipeline(Follower):
                 repartition_state(self.spark, self.checkpoint, self.sink, restart.state_partitions)
         except Exception as error:  # noqa: BLE001 - whatever Spark says, the query has to run again
             message = f"a restart could not change everything ({error}); the query goes on as it was"
-            self._raise_alarm(Alarm("restart-incomplete", self.last_batch, None, message))
+            self._raise_alarm(AuditFailure("restart-incomplete", self.last_batch, None, message))
         self._reopen()
 
     def _settle(self) -> None:

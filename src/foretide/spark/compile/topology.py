@@ -36,7 +36,7 @@ from foretide.topology.graph import (
     output_name,
 )
 from foretide.topology.groupings import Dynamic, Fields, LoadAware, PartialKey, Shuffle
-from foretide.topology.shape import SHARED, Shape
+from foretide.topology.shape import SHARED, PlanShape
 from foretide.topology.sinks import Guarantee, Sink
 from foretide.topology.validate import find_problems, find_run_problems
 
@@ -55,7 +55,7 @@ class Compiled:
 
     frame: DataFrame
     columns: dict[str, tuple[str, ...]]
-    shape: Shape
+    shape: PlanShape
     timers: Timers
 
 
@@ -80,7 +80,7 @@ def compile_topology(
     build.problems += build.clashes()
     if build.problems:
         raise TopologyError(topology.name, build.problems)
-    return Compiled(build.output(), build.columns, Shape.of(topology, build.chained, build.stateful), timers)
+    return Compiled(build.output(), build.columns, PlanShape.of(topology, build.chained, build.stateful), timers)
 
 
 def _timed(topology: Topology) -> dict[str, bool]:

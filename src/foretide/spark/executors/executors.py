@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-class Levers:
+class Executors:
     """The executors of one application. Every call is short, and harmless when repeated.
 
     `cores` are the tasks that each runs at the same time; `most` executors may be had, unless said otherwise as many
@@ -40,7 +40,7 @@ class Levers:
             self.limits.append("local mode has one worker, the driver: no executor can be taken out or asked for")
 
     @classmethod
-    def of_active(cls) -> Levers:
+    def of_active(cls) -> Executors:
         """The levers of the context that is running."""
         from pyspark import SparkContext  # noqa: PLC0415 - there is one by now
 

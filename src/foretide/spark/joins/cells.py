@@ -26,7 +26,7 @@ from foretide.joins.placement.timeline_file import FORMAT
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from foretide.joins.placement.cells import JoinRule
+    from foretide.joins.placement.cells import JoinBound
 
 OBSERVATION = "foretide_join_plan"
 """Name of the metric in a query's progress that says which version of the plan a batch read."""
@@ -83,7 +83,7 @@ def left_cells(versions: Column, key_hash: Column, row_hash: Column, time: Colum
     return _placed(versions, time, F.coalesce(cells, _past(key_hash, time, versions)))
 
 
-def right_cells(versions: Column, key_hash: Column, row_hash: Column, time: Column, rule: JoinRule) -> Column:
+def right_cells(versions: Column, key_hash: Column, row_hash: Column, time: Column, rule: JoinBound) -> Column:
     """The salts of a right tuple, to be exploded; what is handed in is as for the left."""
     first, last = time - F.lit(rule.after), time + F.lit(rule.before)
     in_reach = F.filter(versions, lambda held: (held["start"] <= last) & (first < held["end"]))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from foretide.errors import JoinError, Problem
-from foretide.joins.placement.cells import INNER, JoinRule
-from foretide.joins.placement.spec import JoinFacts
+from foretide.joins.placement.cells import INNER, JoinBound
+from foretide.joins.placement.spec import JoinSpec
 from foretide.joins.placement.timeline import without_unfinished
 from foretide.spark.edges.edge import control_folder
 from foretide.spark.edges.groupings import hashable
@@ -84,10 +84,10 @@ def join(
     check_columns(left, right, pairs)
     times = event_times(left, right, times)
     pairs = compared(left, right, pairs)
-    rule = JoinRule(*bounds(within), how=how)
+    rule = JoinBound(*bounds(within), how=how)
     folder = control_folder(left.sparkSession, control)
     chosen = partitions or int(left.sparkSession.conf.get(_PARTITIONS, None) or _SPARKS_OWN)
-    _prepare(folder, name, JoinFacts(rule, chosen, statistics))
+    _prepare(folder, name, JoinSpec(rule, chosen, statistics))
     live = live_plan(left.sparkSession, folder.join_plan_url(name), plan_observation(name))
     lefts = _placed(left, live, name, pairs, times[0], rule, is_left=True, statistics=statistics)
     rights = _placed(right, live, name, pairs, times[1], rule, is_left=False, statistics=statistics)
@@ -95,7 +95,7 @@ def join(
     return joined.select(*output_columns(left, right, pairs))
 
 
-def _prepare(folder: ControlFolder, name: str, facts: JoinFacts) -> None:
+def _prepare(folder: ControlFolder, name: str, facts: JoinSpec) -> None:
     """See that there is a plan, without a hard end that nobody would move, and keep what is fixed for the join."""
     known = folder.joins().get(name)
     if known is not None and folder.join_plan(name) is None:
@@ -117,7 +117,7 @@ def _placed(
     name: str,
     pairs: Sequence[KeyPair],
     time: str,
-    rule: JoinRule,
+    rule: JoinBound,
     *,
     is_left: bool,
     statistics: bool,
@@ -135,7 +135,7 @@ def _placed(
     return with_versions.withColumn(f"{SALT}{name}", F.explode(cells)).drop(VERSIONS)
 
 
-def _condition(name: str, pairs: Sequence[KeyPair], times: tuple[str, str], rule: JoinRule) -> Column:
+def _condition(name: str, pairs: Sequence[KeyPair], times: tuple[str, str], rule: JoinBound) -> Column:
     """Equal keys, equal salts behind them, and the bound."""
     lefts = key_columns([pair.left for pair in pairs], [pair.left_type for pair in pairs], "l.")
     rights = key_columns([pair.right for pair in pairs], [pair.right_type for pair in pairs], "r.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from foretide.metrics.batch import EdgeFlow, TaskRun
 from foretide.spark.progress.plan_graph import PlanGraph, StageId
 from foretide.spark.progress.task_runs import attribute, failed_attempts, read_task, seconds, with_tasks
-from foretide.topology.shape import Shape
+from foretide.topology.shape import PlanShape
 
 if TYPE_CHECKING:
     from foretide.spark.progress.rest import SparkRest
@@ -39,10 +39,10 @@ class _Seen:
 class Executions:
     """Walks the executions of one run of a query in the order of their ids, each once."""
 
-    def __init__(self, rest: SparkRest, run_id: str, shape: Shape | None = None) -> None:
+    def __init__(self, rest: SparkRest, run_id: str, shape: PlanShape | None = None) -> None:
         self._rest = rest
         self._run_id = run_id
-        self._shape = shape or Shape()
+        self._shape = shape or PlanShape()
         self._next: int | None = None
         self._seen: dict[int, _Seen] = {}
 

@@ -46,7 +46,7 @@ Parts = tuple[tuple[Exchange | Scan, ...], ...]
 
 
 @dataclass(frozen=True)
-class Stage:
+class SparkStage:
     """A stage: its parts in the order of their tasks, the edge it writes to, or whether Spark's `own` exchange.
 
     A part is read by tasks of its own; several inputs in one part are read by the same tasks, as in a join.
@@ -111,14 +111,14 @@ class PlanGraph:
         """The exchanges of edges."""
         return [exchange for exchange in self.exchanges.values() if exchange.edge is not None]
 
-    def stages(self, last: StageId | None) -> list[Stage]:
+    def stages(self, last: StageId | None) -> list[SparkStage]:
         """Every stage whose number can be told: those that write an exchange, and the `last`, which feeds the sink."""
         writing = [
-            Stage(each.written_by, self._parts_below(number, self.exchanges), each.edge, own=each.edge is None)
+            SparkStage(each.written_by, self._parts_below(number, self.exchanges), each.edge, own=each.edge is None)
             for number, each in self.exchanges.items()
             if each.written_by is not None
         ]
-        return [*writing, *(Stage(last, parts, None) for parts in self._sink_parts() if last is not None)]
+        return [*writing, *(SparkStage(last, parts, None) for parts in self._sink_parts() if last is not None)]
 
     def _sink_parts(self) -> Iterator[Parts]:
         roots = [number for number in self._nodes if number not in self._above and self._below[number]]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from foretide.spark.compile.timing import Timers
-    from foretide.topology.shape import Shape
+    from foretide.topology.shape import PlanShape
 
 _PATIENCE = 5.0
 
@@ -46,7 +46,7 @@ class QueryReader:
     def __init__(
         self,
         query: StreamingQuery,
-        shape: Shape | None = None,
+        shape: PlanShape | None = None,
         timers: Timers | None = None,
         *,
         per_task_every: float = 0.0,

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from foretide.metrics.batch import EdgeFlow, TaskRun
-from foretide.spark.progress.plan_graph import Exchange, Scan, Stage
-from foretide.topology.shape import SHARED, Shape
+from foretide.spark.progress.plan_graph import Exchange, Scan, SparkStage
+from foretide.topology.shape import SHARED, PlanShape
 
 Json = Mapping[str, Any]
 
@@ -57,7 +57,7 @@ def seconds(stamp: str) -> float:
     return datetime.fromisoformat(stamp.replace("GMT", "+00:00")).timestamp()
 
 
-def attribute(stages: Sequence[tuple[Stage, Sequence[TaskRun]]], shape: Shape) -> list[TaskRun]:
+def attribute(stages: Sequence[tuple[SparkStage, Sequence[TaskRun]]], shape: PlanShape) -> list[TaskRun]:
     """The tasks of all stages, in the order of their numbers, each with its operator as far as it can be told."""
     operators = _Operators([stage for stage, _ in stages], shape)
     return [run for stage, runs in stages for run in _of_stage(stage, runs, operators)]
@@ -79,10 +79,10 @@ def failed_attempts(
 class _Operators:
     """Who does the work behind what a stage reads."""
 
-    stages: Sequence[Stage]
-    shape: Shape
+    stages: Sequence[SparkStage]
+    shape: PlanShape
 
-    def marks(self, stage: Stage, place: int) -> dict[str, Any]:
+    def marks(self, stage: SparkStage, place: int) -> dict[str, Any]:
         """What the tasks of a part are: whose, from where, to where."""
         first, operator = stage.parts[place][0], self.of(stage, place)
         edge = first.edge if isinstance(first, Exchange) else None
@@ -98,7 +98,7 @@ class _Operators:
             "later": own and operator is not None and isinstance(first, Exchange) and self._writer(first) == operator,
         }
 
-    def of(self, stage: Stage, place: int) -> str | None:
+    def of(self, stage: SparkStage, place: int) -> str | None:
         """The operator of the part at a place of a stage."""
         part = stage.parts[place]
         scans = [number for number, inputs in enumerate(stage.parts) if isinstance(inputs[0], Scan)]
@@ -120,7 +120,7 @@ class _Operators:
         return found[0] if found else None
 
 
-def _of_stage(stage: Stage, runs: Sequence[TaskRun], operators: _Operators) -> Iterator[TaskRun]:
+def _of_stage(stage: SparkStage, runs: Sequence[TaskRun], operators: _Operators) -> Iterator[TaskRun]:
     where = dict(_places(stage, runs))
     for number, run in enumerate(runs):
         found = next(((place, begin) for place, (begin, end) in where.items() if begin <= number < end), None)
@@ -131,7 +131,7 @@ def _of_stage(stage: Stage, runs: Sequence[TaskRun], operators: _Operators) -> I
         yield replace(run, task=number - begin, **operators.marks(stage, place))
 
 
-def _places(stage: Stage, runs: Sequence[TaskRun]) -> Iterator[tuple[int, tuple[int, int]]]:
+def _places(stage: SparkStage, runs: Sequence[TaskRun]) -> Iterator[tuple[int, tuple[int, int]]]:
     """From which task to which each part of a stage goes, for those where that is certain."""
     sizes = [_size(part) for part in stage.parts]
     unknown = sizes.count(None)
@@ -148,7 +148,7 @@ def _size(part: tuple[Exchange | Scan, ...]) -> int | None:
     return next((each.pool for each in part if isinstance(each, Exchange)), None)
 
 
-def _in_a_row(stage: Stage, sizes: list[int], runs: Sequence[TaskRun]) -> Iterator[tuple[int, tuple[int, int]]]:
+def _in_a_row(stage: SparkStage, sizes: list[int], runs: Sequence[TaskRun]) -> Iterator[tuple[int, tuple[int, int]]]:
     begin = 0
     for place, size in enumerate(sizes):
         if _agrees(stage.parts[place], runs[begin : begin + size]):
@@ -156,7 +156,7 @@ def _in_a_row(stage: Stage, sizes: list[int], runs: Sequence[TaskRun]) -> Iterat
         begin += size
 
 
-def _by_their_sums(stage: Stage, runs: Sequence[TaskRun]) -> Iterator[tuple[int, tuple[int, int]]]:
+def _by_their_sums(stage: SparkStage, runs: Sequence[TaskRun]) -> Iterator[tuple[int, tuple[int, int]]]:
     for place, part in enumerate(stage.parts):
         size = _size(part)
         if size is None:
