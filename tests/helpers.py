@@ -20,7 +20,7 @@ QUICK = {
 """Spark for many short queries, without checksum files."""
 
 
-def wait_for(condition, pipeline=None, seconds=120):
+def wait_for(condition, pipeline=None, seconds=600):
     """Wait until something holds, and return it; fail with the query's own error when it dies first."""
     end = time.monotonic() + seconds
     while not (found := condition()):

@@ -1,11 +1,12 @@
 """Run by test_guarantees.py in a process of its own, killed in the middle of batches, and run again.
 
-One pipeline for each guarantee and one with a feedback loop. Each notes every tuple it works on in a file, slowly, so
-that a batch is under way at any moment.
+One pipeline for each guarantee and one with a feedback loop. Each notes every tuple it works on in a file. Unless the
+file `go` exists, the pipelines with a guarantee wait for ever in the middle of their third batch.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -17,15 +18,23 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from helpers import QUICK
 
 ROWS, A_BATCH, HOPS = 600, 100, 3
+STOPPED_AT = range(250, 300)
 
 
-def noting(log):
+def noting(folder, name):
     """Work that leaves a trace of each tuple outside of Spark."""
+    log, go, waiting = (str(folder / file) for file in (f"{name}.log", "go", f"{name}.waiting"))
 
     def work(row):
+        if row["value"] in STOPPED_AT:
+            parent = os.getppid()
+            while not Path(go).exists():
+                Path(waiting).touch()
+                if os.getppid() != parent:  # the JVM was killed, and Python's daemon with it
+                    os._exit(1)
+                time.sleep(0.05)
         with Path(log).open("a") as file:
             file.write(f"{row['value']}\n")
-        time.sleep(0.015)
         yield {"value": row["value"]}
 
     return work
@@ -33,7 +42,7 @@ def noting(log):
 
 def plain(folder, name):
     source = ft.Replay(Keyed(seed=1), ft.Curve.constant(ROWS, 1), paced=False, max_rows=A_BATCH)
-    work = ft.PerTuple(noting(str(folder / f"{name}.log")), "value long")
+    work = ft.PerTuple(noting(folder, name), "value long")
     bolt = ft.Bolt("work", work, [ft.From("numbers", ft.Shuffle(by=("row",)))], pool=2, retries=0)
     return ft.Topology(name, [ft.Spout("numbers", source)], [bolt])
 
