@@ -1,24 +1,18 @@
 #!/bin/sh
-# All tests in three processes side by side: two with Spark, and with what they leave of the cores those without.
+# All tests but those of make soak, in two processes side by side: those that share a Spark session, and all others.
 # usage: scripts/test.sh PYTHON
 python=$1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"  # several processes share the cores already
-said=$(mktemp -d)
-trap 'rm -rf "$said"' EXIT
-"$python" -m pytest -m "not spark" >"$said/without" 2>&1 &
-without=$!
-"$python" -m pytest -m "spark and apart" >"$said/apart" 2>&1 &
+output=$(mktemp -d)
+trap 'rm -rf "$output"' EXIT
+"$python" -m pytest -m "(not spark or apart) and not soak" >"$output/apart" 2>&1 &
 apart=$!
-trap 'kill $without $apart 2>/dev/null; exit 130' INT TERM
-echo "With Spark (long ones, and those without Spark, run beside them):"
-"$python" -m pytest -m "spark and not apart"
-with_spark=$?
+trap 'kill $apart 2>/dev/null; exit 130' INT TERM
+echo "Tests that share a Spark session (all others run beside them):"
+"$python" -m pytest -m "spark and not apart and not soak"
+shared_status=$?
 wait $apart
-with_spark_apart=$?
-echo "With Spark, in processes of their own:"
-cat "$said/apart"
-wait $without
-without_spark=$?
-echo "Without Spark:"
-cat "$said/without"
-[ $with_spark -eq 0 ] && [ $with_spark_apart -eq 0 ] && [ $without_spark -eq 0 ]
+apart_status=$?
+echo "All other tests:"
+cat "$output/apart"
+[ $shared_status -eq 0 ] && [ $apart_status -eq 0 ]
