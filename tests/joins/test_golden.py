@@ -4,37 +4,37 @@ from pathlib import Path
 
 import pytest
 
-from foretide.joins.placement.cells import JoinBound
-from foretide.joins.placement.plan_change import BatchFacts, BatchHistory, Maxima, PlanState, PublicationProtocol
-from foretide.joins.placement.timeline import TAIL, Timeline, steered_grid
-from foretide.joins.placement.timeline_file import from_json, to_json
+from foretide.joins.placement.plan_change import BatchHistory, CommittedBatch, Maxima, PlanChangeProtocol, PlanState
+from foretide.joins.placement.spec import JoinBound
+from foretide.joins.placement.timeline import Timeline, from_json, to_json
+from foretide.joins.plan import JoinPlan, KeyGrid
 
 GOLDEN = Path(__file__).parent / "golden"
 SECOND, PARTITIONS = 1_000_000, 4
 HOT, WARM, OTHER = 7, -1_337, 2_000_000_000
 
 
-def salted(timeline, grids):
-    return {key: steered_grid(key, PARTITIONS, rows, timeline.taken(key)) for key, rows in grids.items()}
+def a_plan(grids):
+    return JoinPlan({key: KeyGrid(rows) for key, rows in grids.items()})
 
 
 def plan_change():
     """Two keys are split, then one of them otherwise, one goes back to the tail and another comes; old ones go."""
-    protocol = PublicationProtocol(JoinBound(5 * SECOND, 3 * SECOND))
+    protocol = PlanChangeProtocol(JoinBound(5 * SECOND, 3 * SECOND))
     steps = {"empty": PlanState(Timeline(), BatchHistory())}
 
     def seen(state, batch, seconds, watermark=None):
         maxima = Maxima(seconds * SECOND, (seconds + 1) * SECOND)
-        return protocol.advanced(state, BatchFacts(batch, state.timeline.version, maxima, watermark))
+        return protocol.advance(state, CommittedBatch(batch, state.timeline.version, maxima, watermark))
 
     state = seen(steps["empty"], 0, 100)
-    first = salted(state.timeline, {HOT: ((0, 1), (2, 3)), WARM: ((3,), (0,))})
-    state = steps["announced"] = protocol.announced(state, first, 10 * SECOND)
+    first = a_plan({HOT: ((0, 1), (2, 3)), WARM: ((3,), (0,))})
+    state = steps["announced"] = protocol.adopt(state, first, PARTITIONS, 10 * SECOND)
     state = steps["in_force"] = seen(state, 1, 105)
-    second = salted(state.timeline, {HOT: ((2, 2, 1),), OTHER: ((1,),)})
-    state = steps["change_announced"] = protocol.announced(state, {**second, WARM: TAIL}, 10 * SECOND)
-    steps["hard_end_moved"] = protocol.failed(state, 500 * SECOND)
-    steps["cancelled"] = protocol.cancelled(state)
+    second = a_plan({HOT: ((2, 2, 1),), OTHER: ((1,),)})
+    state = steps["change_announced"] = protocol.adopt(state, second, PARTITIONS, 10 * SECOND)
+    steps["hard_end_moved"] = protocol.retry(state, 500 * SECOND)
+    steps["cancelled"] = protocol.cancel(state)
     state = steps["changed"] = seen(state, 2, 110)
     steps["forgotten"] = seen(state, 3, 300, watermark=290 * SECOND)
     return {name: state.timeline for name, state in steps.items()}

@@ -16,12 +16,13 @@ import numpy as np
 from pyspark.sql import functions as F
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from foretide.joins.placement.timeline_file import to_json
+from foretide.spark.joins.state import checkpoint_of, highest_times
+
 import foretide as ft
 from foretide.control_folder.folder import ControlFolder
-from foretide.joins.placement.timeline_file import to_json
 from foretide.probes.workers import find_executors
 from foretide.runtime.joins.publisher import JoinPlanPublisher
-from foretide.spark.joins.state import checkpoint_of, highest_times
 from foretide.spark.progress.reader import read_report
 from helpers import QUICK, wait_for
 from spark.joins.join_cases import INTERPRETED, PARTITIONS, Shape, random_grids, sides

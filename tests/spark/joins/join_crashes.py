@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from foretide.joins.placement.timeline_file import from_json
+
 from helpers import environment, multiset
 
 APP = Path(__file__).with_name("join_crash_app.py")

@@ -6,17 +6,17 @@ import json
 import random
 
 import pytest
+from foretide.joins.placement.cells import JoinBound
+from foretide.joins.placement.murmur3 import SimpleKey, hash_row
+from foretide.joins.placement.timeline_file import to_json
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from foretide.errors import PastHardEndError
 from foretide.joins.placement import cells as join_cells
-from foretide.joins.placement.cells import JoinBound
-from foretide.joins.placement.murmur3 import SimpleKey, hash_row
 from foretide.joins.placement.salts import tail_partition
 from foretide.joins.placement.timeline import TAIL, Timeline, steered_grid
-from foretide.joins.placement.timeline_file import to_json
 from foretide.spark.joins.cells import hard_end_failure, left_cells, live_plan, plan_of, right_cells, versions_of
 
 PARTITIONS = 8

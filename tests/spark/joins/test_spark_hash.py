@@ -8,9 +8,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from pyspark.sql import functions as F
-
 from foretide.joins.placement.murmur3 import DecimalKey, SimpleKey, StructKey, hash_row
+from pyspark.sql import functions as F
 
 ROWS = 2000
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps without a zone
