@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test test-fast check format bench docs clean
+.PHONY: run test test-fast soak check format bench docs clean
 
 run: $(VENV)/.run
 	@$(BIN)/foretide demo
@@ -13,7 +13,10 @@ test: $(VENV)/.dev
 	@sh scripts/test.sh $(BIN)/python
 
 test-fast: $(VENV)/.dev
-	@$(BIN)/python -m pytest -m "not spark"
+	@$(BIN)/python -m pytest -m "not spark and not soak"
+
+soak: $(VENV)/.dev
+	@$(BIN)/python -m pytest -m soak --timeout 900
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check .

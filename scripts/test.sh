@@ -5,13 +5,13 @@ python=$1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"  # several processes share the cores already
 said=$(mktemp -d)
 trap 'rm -rf "$said"' EXIT
-"$python" -m pytest -m "not spark" >"$said/without" 2>&1 &
+"$python" -m pytest -m "not spark and not soak" >"$said/without" 2>&1 &
 without=$!
-"$python" -m pytest -m "spark and apart" >"$said/apart" 2>&1 &
+"$python" -m pytest -m "spark and apart and not soak" >"$said/apart" 2>&1 &
 apart=$!
 trap 'kill $without $apart 2>/dev/null; exit 130' INT TERM
 echo "With Spark (long ones, and those without Spark, run beside them):"
-"$python" -m pytest -m "spark and not apart"
+"$python" -m pytest -m "spark and not apart and not soak"
 with_spark=$?
 wait $apart
 with_spark_apart=$?

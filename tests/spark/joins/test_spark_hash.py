@@ -8,8 +8,9 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from foretide.joins.placement.murmur3 import DecimalKey, SimpleKey, StructKey, hash_row
 from pyspark.sql import functions as F
+
+from joins.placement.spark_hash import DecimalKey, SimpleKey, StructKey, hash_row
 
 ROWS = 2000
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps without a zone
