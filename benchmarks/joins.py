@@ -254,7 +254,7 @@ def settings() -> ft.Settings:
 def joins(left: DataFrame, right: DataFrame, variant: str, control: str) -> DataFrame:
     """The same join in every way there is."""
     if variant == "foretide":
-        return ft.join(left, right, [("lkey", "rkey")], f"{BOUND} seconds", control=control)
+        return ft.join(left, right, [("lkey", "rkey")], f"{BOUND} seconds", control_folder=control)
     bound = f"rt >= lt - INTERVAL {BOUND} SECONDS AND rt <= lt + INTERVAL {BOUND} SECONDS"
     match variant:
         case "BiStream-like":

@@ -10,7 +10,7 @@ from foretide.forecasting.keys.forecaster import KeyNet
 from foretide.forecasting.keys.models import Key, KeyEwma, KeyModel, LastWindow
 from foretide.forecasting.keys.vote import KeyVote
 from foretide.joins.placement.salts import tail_partition
-from foretide.joins.plan import JoinPlan, KeyLoad, tail_of
+from foretide.joins.plan import NO_PLAN, JoinPlan, KeyLoad, TailLoad, fill
 from foretide.joins.planning.planner import plan_join, predict
 from foretide.joins.settings import JoinSettings
 from foretide.workloads.hot_keys import zipf_windows
@@ -30,11 +30,11 @@ def moving_keys(*, quick: bool) -> list[dict[str, Any]]:
     models: dict[str, KeyModel] = {"last window": LastWindow(), "smoothed": KeyEwma(), "net (forecast)": KeyNet(seed=1)}
     vote = KeyVote()
     found: dict[str, list[float]] = {name: [] for name in ("no plan", *models, BEST, "reactive")}
-    kept = JoinPlan({})
+    kept = NO_PLAN
     for number, window in enumerate(windows):
         if number >= LEARNT:
             actual = [KeyLoad(key, rows, rows) for key, rows in window.items()]
-            found["no plan"].append(laid(JoinPlan({}), actual))
+            found["no plan"].append(laid(NO_PLAN, actual))
             for name, model in models.items():
                 expected = model.forecast(1)[0].shares()
                 found[name].append(laid(planned(expected, settings), actual))
@@ -60,18 +60,24 @@ def moving_keys(*, quick: bool) -> list[dict[str, Any]]:
     ]
 
 
-def home(key: int) -> int:
+def default_partition(key: int) -> int:
     return tail_partition(key * 2_654_435_761 % 2**31, PARTITIONS)
+
+
+def tail_of(keys: list[KeyLoad]) -> list[TailLoad]:
+    """Rows of these keys on each partition when the hash alone places them."""
+    by_hash = fill(NO_PLAN, keys, [TailLoad(0.0, 0.0)] * PARTITIONS, default_partition)
+    return [TailLoad(left, right) for left, right in zip(by_hash.left, by_hash.right, strict=True)]
 
 
 def planned(shares: Any, settings: JoinSettings) -> JoinPlan:
     loads = sorted((KeyLoad(key, share * ROWS, share * ROWS) for key, share in shares.items()), key=lambda k: -k.left)
     hot, rest = loads[:MOST], loads[MOST:]
-    return plan_join(hot, tail_of(rest, PARTITIONS, home), PARTITIONS, settings, home=home)
+    return plan_join(hot, tail_of(rest), PARTITIONS, settings, default_partition=default_partition)
 
 
 def laid(plan: JoinPlan, actual: list[KeyLoad]) -> float:
     """LI of a plan over the keys that came: those without a grid go where the hash sends them."""
     hot = [load for load in actual if load.key in plan.grids]
     rest = [load for load in actual if load.key not in plan.grids]
-    return predict(plan, hot, tail_of(rest, PARTITIONS, home), home=home).imbalance
+    return predict(plan, hot, tail_of(rest), default_partition).imbalance

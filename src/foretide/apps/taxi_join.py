@@ -28,7 +28,7 @@ _DELAY = "1 second"
 
 @dataclass(frozen=True)
 class City:
-    """How much goes on: seconds of replay, orders and positions a second, cells, skew, seconds until hot spots move."""
+    """The workload: seconds of replay, orders and positions a second, cells, skew, seconds until hot spots move."""
 
     seconds: float = 60.0
     orders: float = 800.0
@@ -61,6 +61,6 @@ def build(spark: Any, city: City, folder: ControlFolder, *, adaptive: bool = Tru
     seen = right.where("free").selectExpr("cell AS where", "vehicle_id", "event_time AS seen")
     positions = seen.withWatermark("seen", _DELAY)
     if adaptive:
-        return join(orders, positions, [("cell", "where")], WITHIN, control=folder.location)
+        return join(orders, positions, [("cell", "where")], WITHIN, control_folder=folder.location)
     bound = f"seen >= ordered - INTERVAL {WITHIN} AND seen <= ordered + INTERVAL {WITHIN}"
     return orders.join(positions, orders["cell"] == positions["where"]).where(bound)

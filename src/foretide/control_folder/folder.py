@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.control_folder.filesystem import Filesystem, open_publication
 from foretide.errors import ControlFolderError, RouteError
-from foretide.joins.placement.spec import JoinSpec, past_from_data, past_to_data
-from foretide.joins.placement.timeline import Timeline
-from foretide.joins.placement.timeline_file import from_json, to_json
+from foretide.joins.placement.plan_change import BatchHistory
+from foretide.joins.placement.spec import JoinSpec
+from foretide.joins.placement.timeline import Timeline, from_json, to_json
 from foretide.routing.table import RouteTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from foretide.joins.placement.plan_change import BatchHistory
 
 ROUTES = "routes.json"
 ADMISSION = "admission.json"
@@ -108,11 +106,11 @@ class ControlFolder:
         entries = _object(self._publication.read(JOINS))
         return {name: JoinSpec.from_data(entry) for name, entry in entries.items()}
 
-    def declare_join(self, name: str, facts: JoinSpec) -> None:
+    def declare_join(self, name: str, spec: JoinSpec) -> None:
         """Keep what is fixed for a join."""
         with self._publication.lock():
             entries = {other: each.to_data() for other, each in self.joins().items()}
-            self._publication.write(JOINS, json.dumps(entries | {name: facts.to_data()}))
+            self._publication.write(JOINS, json.dumps(entries | {name: spec.to_data()}))
 
     def join_plan_url(self, name: str) -> str:
         """Where Spark reads the plan of a join."""
@@ -139,11 +137,11 @@ class ControlFolder:
 
     def join_past(self, name: str) -> BatchHistory | None:
         """What was kept of a join's batches; None when there is nothing."""
-        return past_from_data(_object(self._publication.read(f"past-{name}.json")))
+        return BatchHistory.from_data(_object(self._publication.read(f"past-{name}.json")))
 
     def keep_join_past(self, name: str, past: BatchHistory) -> None:
         """Keep what is known of a join's batches."""
-        self._publication.write(f"past-{name}.json", json.dumps(past_to_data(past)))
+        self._publication.write(f"past-{name}.json", json.dumps(past.to_data()))
 
     # ---- what people ask for
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from foretide.errors import ModelError, Problem
-from foretide.joins.task_costs import JoinCost
+
+if TYPE_CHECKING:
+    from foretide.joins.task_costs import JoinCost
 
 How = Literal["inner", "left"]
-"""Which join it is. A left row of a `left` join must not be copied, or it would find no partner in some copy."""
+"""The kind of join. A left row of a `left` join must not be copied, or it would find no partner in some copy."""
 
-Home = Callable[[int], int]
+DefaultPartition = Callable[[int], int]
 """The partition to which the hash alone sends a key."""
 
 
@@ -52,13 +54,28 @@ class TailLoad:
         _check_rows("tail", self.left, self.right)
 
 
+Loads = tuple[tuple[KeyLoad, ...], tuple[TailLoad, ...]]
+"""The load of each frequent key, and of all other keys on each partition."""
+
+
+def loads_of(left: Mapping[int, float], right: Mapping[int, float], rows: tuple[int, int], partitions: int) -> Loads:
+    """The keys that were counted on each side, and the rest of all rows, taken as spread evenly.
+
+    >>> loads_of({7: 3.0}, {7: 1.0}, rows=(5, 3), partitions=2)
+    ((KeyLoad(key=7, left=3.0, right=1.0),), (TailLoad(left=1.0, right=1.0), TailLoad(left=1.0, right=1.0)))
+    """
+    keys = tuple(KeyLoad(key, left.get(key, 0.0), right.get(key, 0.0)) for key in sorted({*left, *right}))
+    rest = [max(0.0, total - sum(counts.values())) for total, counts in zip(rows, (left, right), strict=True)]
+    return keys, (TailLoad(rest[0] / partitions, rest[1] / partitions),) * partitions
+
+
 @dataclass(frozen=True, slots=True)
 class KeyGrid:
-    """Partition numbers: rows divide the left side's tuples, columns the right side's.
+    """The partitions of a key: rows of the grid divide the left side's rows, columns the right side's.
 
     >>> grid = KeyGrid(((0, 3), (5, 6)))
-    >>> grid.shape, grid.of_left(1), grid.of_right(1)
-    ((2, 2), (5, 6), (3, 6))
+    >>> grid.shape, grid.cells
+    ((2, 2), (0, 3, 5, 6))
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -70,21 +87,13 @@ class KeyGrid:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows and columns."""
+        """The number of rows and columns."""
         return len(self.rows), len(self.rows[0])
 
     @property
     def cells(self) -> tuple[int, ...]:
         """The partition of each cell, row by row."""
         return tuple(cell for row in self.rows for cell in row)
-
-    def of_left(self, row: int) -> tuple[int, ...]:
-        """Where a left tuple of that row goes."""
-        return self.rows[row]
-
-    def of_right(self, column: int) -> tuple[int, ...]:
-        """Where a right tuple of that column goes."""
-        return tuple(row[column] for row in self.rows)
 
 
 def grid_of(cells: Sequence[int], columns: int) -> KeyGrid:
@@ -98,28 +107,23 @@ def grid_of(cells: Sequence[int], columns: int) -> KeyGrid:
 
 @dataclass(frozen=True, slots=True)
 class JoinPlan:
-    """Where the rows of which key meet. Two plans are equal when they place alike.
+    """The grid of each hot key; all other keys go where the hash sends them. Plans with the same grids are equal.
 
     Attributes:
         grids: The grid of each hot key, by the hash of its columns.
-        tail: How all other keys are placed. Empty: by the hash, each key in one partition. Otherwise the hash of
-            a key picks one of these grids; only rivals in benchmarks do that.
         imbalance: LI that was predicted when the plan was made.
         replication: Rows stored for each row that arrives, as predicted.
-        work: Seconds of each partition's tasks, as predicted; empty where it is not known what they cost.
+        work: Seconds of each partition's tasks, as predicted; empty where their cost is not known.
     """
 
     grids: Mapping[int, KeyGrid]
-    tail: tuple[KeyGrid, ...] = ()
     imbalance: float = field(default=0.0, compare=False)
     replication: float = field(default=1.0, compare=False)
     work: tuple[float, ...] = field(default=(), compare=False)
 
-    def grid_of_key(self, key: int, home: Home) -> KeyGrid:
-        """The grid that the rows of a key go to, be it hot or not."""
-        if key in self.grids:
-            return self.grids[key]
-        return self.tail[key % len(self.tail)] if self.tail else KeyGrid(((home(key),),))
+    def grid_of_key(self, key: int, default_partition: DefaultPartition) -> KeyGrid:
+        """The grid of a key, be it hot or not."""
+        return self.grids[key] if key in self.grids else KeyGrid(((default_partition(key),),))
 
 
 NO_PLAN = JoinPlan({})
@@ -136,11 +140,11 @@ class Filling:
 
     @classmethod
     def of(cls, tail: Sequence[TailLoad]) -> Filling:
-        """What is there before any key is placed."""
+        """The partitions before any key is placed."""
         return cls([load.left for load in tail], [load.right for load in tail], [0.0] * len(tail))
 
     def copy(self) -> Filling:
-        """One that can be filled further by itself."""
+        """A copy that can be filled further by itself."""
         return Filling(list(self.left), list(self.right), list(self.pairs))
 
     def add(self, load: KeyLoad, shape: tuple[int, int], cells: Iterable[int]) -> None:
@@ -157,15 +161,30 @@ class Filling:
 
     def work(self, cost: JoinCost) -> list[float]:
         """Seconds that each partition's tasks take."""
-        return cost.work([left + right for left, right in zip(self.left, self.right, strict=True)], self.pairs)
+        return cost.work(self.partition_rows(), self.pairs)
+
+    def partition_rows(self) -> list[float]:
+        """Rows of both sides on each partition, copies included."""
+        return [left + right for left, right in zip(self.left, self.right, strict=True)]
 
     def rows(self) -> float:
         """All rows stored, copies included."""
         return math.fsum(self.left) + math.fsum(self.right)
 
 
+def fill(
+    plan: JoinPlan, keys: Iterable[KeyLoad], tail: Sequence[TailLoad], default_partition: DefaultPartition
+) -> Filling:
+    """Rows on each partition under a plan."""
+    filling = Filling.of(tail)
+    for load in keys:
+        grid = plan.grid_of_key(load.key, default_partition)
+        filling.add(load, grid.shape, grid.cells)
+    return filling
+
+
 def measured_loads(rows: Sequence[float], expected: Filling) -> list[float]:
-    """Loads (eq 1) from the rows that each partition really took in: of both sides as many as the plan puts there.
+    """Loads (eq 1) from the rows that each partition really took in, split into sides as the plan expects.
 
     >>> measured_loads([40.0, 10.0], Filling([3.0, 1.0], [1.0, 1.0], [0.0, 0.0]))
     [300.0, 25.0]
@@ -185,30 +204,6 @@ def imbalance(loads: Sequence[float]) -> float:
     """
     average = math.fsum(loads) / len(loads) if loads else 0.0
     return max(loads) / average - 1 if average > 0 else 0.0
-
-
-def fill(plan: JoinPlan, keys: Iterable[KeyLoad], tail: Sequence[TailLoad], home: Home) -> Filling:
-    """Rows on each partition under a plan. What belongs to no known key is taken to be spread evenly over its grids."""
-    filling = Filling.of([TailLoad(0.0, 0.0)] * len(tail) if plan.tail else tail)
-    if plan.tail:
-        share = 1 / len(plan.tail)
-        rest = KeyLoad(0, share * math.fsum(t.left for t in tail), share * math.fsum(t.right for t in tail))
-        for grid in plan.tail:
-            filling.add(rest, grid.shape, grid.cells)
-    for load in keys:
-        grid = plan.grid_of_key(load.key, home)
-        filling.add(load, grid.shape, grid.cells)
-    return filling
-
-
-def tail_of(keys: Iterable[KeyLoad], partitions: int, home: Home) -> tuple[TailLoad, ...]:
-    """Rows of these keys on each partition when the hash alone places them.
-
-    >>> tail_of([KeyLoad(5, 2.0, 1.0), KeyLoad(7, 3.0, 1.0)], 2, lambda key: key % 2)
-    (TailLoad(left=0.0, right=0.0), TailLoad(left=5.0, right=2.0))
-    """
-    filling = fill(NO_PLAN, keys, [TailLoad(0.0, 0.0)] * partitions, home)
-    return tuple(TailLoad(left, right) for left, right in zip(filling.left, filling.right, strict=True))
 
 
 def check_how(how: str) -> None:

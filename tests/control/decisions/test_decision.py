@@ -22,9 +22,13 @@ from foretide.control.decisions.codec import from_json, to_json
 from foretide.control.decisions.decision import Contest, Decision, Effect, Expectation, Fact, Intervention, Wish
 from foretide.control.decisions.explain import explain, summary
 from foretide.errors import DecisionFormatError
+from foretide.joins.plan import JoinPlan, KeyGrid
 
 names = st.text(min_size=1, max_size=8)
-grids = st.lists(st.lists(st.integers(0, 9), min_size=2, max_size=2).map(tuple), min_size=1, max_size=3).map(tuple)
+grids = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=3).map(tuple)
+plans = st.builds(
+    JoinPlan, st.dictionaries(st.integers(-(2**31), 2**31 - 1), st.builds(KeyGrid, grids), max_size=3), st.floats(0, 9)
+)
 numbers = st.floats(allow_nan=False)
 actions = st.one_of(
     st.builds(SetSplit, names, st.lists(st.floats(0.01, 9), min_size=1, max_size=5).map(tuple)),
@@ -32,7 +36,7 @@ actions = st.one_of(
     *(st.builds(kind, names) for kind in (Quarantine, Release, QuarantineHost, ReleaseHost)),
     st.builds(SetExecutors, st.integers(1, 99)),
     st.builds(SetAdmission, names, st.none() | st.integers(1, 10**12)),
-    st.builds(SetJoinPlan, names, st.dictionaries(st.integers(-(2**31), 2**31 - 1), grids, max_size=3)),
+    st.builds(SetJoinPlan, names, plans),
     st.builds(
         Restart,
         names,

@@ -34,7 +34,10 @@ from foretide.queueing.network import Flow, Network, Operator
 
 names = st.text(min_size=1, max_size=5)
 weights = st.lists(st.floats(0, 9), max_size=4).map(tuple)
-grids = st.lists(st.lists(st.integers(0, 9), max_size=2).map(tuple), max_size=3).map(tuple)
+hashes = st.integers(-(2**31), 2**31 - 1)
+plans = st.builds(
+    JoinPlan, st.dictionaries(hashes, st.sampled_from([KeyGrid(((0, 1),)), KeyGrid(((2,), (3,)))]), max_size=2)
+)
 setups = st.builds(
     Setup,
     names,
@@ -62,27 +65,23 @@ seen = st.builds(
     st.none() | st.integers(1, 9),
     st.dictionaries(names, st.integers(1, 9), max_size=3),
     st.floats(0, 1e10),
-    st.dictionaries(names, st.dictionaries(st.integers(-(2**31), 2**31 - 1), grids, max_size=2), max_size=2),
+    st.dictionaries(names, plans, max_size=2),
 )
 targets = st.builds(Target, st.none() | st.floats(1, 9), st.floats(0, 0.9), st.just("p95"), st.none() | st.just(4))
-hashes = st.integers(-(2**31), 2**31 - 1)
 loads = st.lists(st.builds(KeyLoad, hashes, st.floats(0, 1e9), st.floats(0, 1e9)), max_size=2).map(tuple)
-plans = st.builds(
-    JoinPlan, st.dictionaries(hashes, st.sampled_from([KeyGrid(((0, 1),)), KeyGrid(((2,), (3,)))]), max_size=2)
-)
 views = st.builds(
     JoinView,
     names,
     st.integers(1, 9),
     keys=loads,
     tail=st.lists(st.builds(TailLoad, st.floats(0, 9), st.floats(0, 9)), max_size=2).map(tuple),
-    foreseen=loads,
+    forecast=loads,
     imbalance=st.none() | st.floats(0, 9),
     rows=st.none() | st.just((1, 2)),
     plan=plans,
     pending=st.none() | plans,
     problem=st.none() | names,
-    by=names,
+    forecast_by=names,
     names=st.dictionaries(hashes, names, max_size=2),
 )
 records = st.builds(
@@ -224,7 +223,7 @@ def test_a_replay_plans_joins_by_what_was_recorded_of_them_window_by_window():
     control = Control((HotKeys(HotKeySettings(choice="last-window")),), mode="advise")
     first, second, third = replay(control, worlds(recorded, samples))
     assert first.wishes == third.wishes == ()
-    assert [wish.action.grids for wish in second.wishes] == [{13: ((0, 1), (2, 3))}]
+    assert [wish.action.plan.grids for wish in second.wishes] == [{13: KeyGrid(((0, 1), (2, 3)))}]
     assert "shoes into 2 x 2" in second.wishes[0].reason
 
 

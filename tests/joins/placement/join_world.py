@@ -14,9 +14,11 @@ from functools import cached_property
 from itertools import count, islice, product
 
 from foretide.errors import PastHardEndError
-from foretide.joins.placement.cells import JoinBound, left_cells, right_cells
-from foretide.joins.placement.plan_change import BatchFacts, BatchHistory, Maxima, PlanState, PublicationProtocol
-from foretide.joins.placement.timeline import TAIL, Timeline
+from foretide.joins.placement.plan_change import BatchHistory, CommittedBatch, Maxima, PlanChangeProtocol, PlanState
+from foretide.joins.placement.salts import TAIL
+from foretide.joins.placement.spec import JoinBound
+from foretide.joins.placement.timeline import Timeline
+from joins.placement.reference_cells import left_cells, matches, right_cells
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Scenario:
 
     batches: tuple[tuple[Row, ...], ...]
     changes: tuple[tuple[tuple[int, tuple[int, int] | None], ...], ...]
-    rule: JoinBound
+    bound: JoinBound
     delay: int = 5
     lead: int = 1
     crashes: int = 1
@@ -42,22 +44,22 @@ class Scenario:
     failures: int = 2
 
     @cached_property
-    def facts(self):
+    def progress(self):
         """Maxima and watermark of each batch; the watermark comes from the batches before it, as in Spark."""
-        facts, past, watermark = [], Maxima(), None
+        progress, past, watermark = [], Maxima(), None
         for rows in self.batches:
             if past.left is not None and past.right is not None:
                 found = min(past.left, past.right) - self.delay
                 watermark = found if watermark is None else max(found, watermark)
             own = Maxima(*(max((r.time for r in rows if r.side == side), default=None) for side in "LR"))
-            facts.append((own, watermark))
+            progress.append((own, watermark))
             past = past.joined(own)
-        return facts
+        return progress
 
     @cached_property
     def on_time(self):
         """The rows of each batch that are not late by the watermark of the batch before, with identities."""
-        late = [None, *(watermark for _, watermark in self.facts)]
+        late = [None, *(watermark for _, watermark in self.progress)]
         return [
             [((batch, place), row) for place, row in enumerate(rows) if late[batch] is None or row.time > late[batch]]
             for batch, rows in enumerate(self.batches)
@@ -71,13 +73,13 @@ class Scenario:
         return Counter((left[0], right[0]) for left, right in pairs if self.fits(left[1], right[1]))
 
     def fits(self, left, right):
-        return left.key == right.key and self.rule.matches(left.time, right.time)
+        return left.key == right.key and matches(self.bound, left.time, right.time)
 
 
 @dataclass(frozen=True)
 class World:
     scenario: Scenario
-    protocol: PublicationProtocol
+    protocol: PlanChangeProtocol
     state: PlanState = field(default_factory=lambda: PlanState(Timeline(), BatchHistory()))
     file: Timeline = field(default_factory=Timeline)
     committed: int = 0
@@ -101,12 +103,12 @@ class World:
         return Counter(pair for pairs in self.sink for pair in pairs)
 
     @property
-    def past(self):
+    def history(self):
         """All committed batches, as a journal or the join's own state would tell them after a restart."""
-        past = BatchHistory()
-        for facts in self.journal:
-            past = past.then(facts)
-        return past
+        history = BatchHistory()
+        for batch in self.journal:
+            history = history.including(batch)
+        return history
 
     @property
     def memo(self):
@@ -115,7 +117,7 @@ class World:
         pending = state.pending and replace(state.pending, grids=tuple(sorted(state.pending.grids.items())))
         plans = [t and (t.version, tuple(sorted(t.plans.items()))) for t in (state.timeline, self.file, self.running)]
         counts = (self.committed, self.changes, self.crashes, self.losses, self.kills, self.failures)
-        return (*plans, state.past, pending, state.held, self.held, self.sink, self.reports, self.journal, counts)
+        return (*plans, state.history, pending, state.held, self.held, self.sink, self.reports, self.journal, counts)
 
 
 def moves(world):
@@ -160,7 +162,7 @@ def announce(world):
         key: TAIL if shape is None else fresh_grid(shape, world.state.timeline.taken(key))
         for key, shape in world.scenario.changes[world.changes]
     }
-    state = world.protocol.announced(world.state, grids, world.scenario.lead)
+    state = world.protocol.announce(world.state, grids, world.scenario.lead)
     return replace(world, state=state, changes=world.changes + 1)
 
 
@@ -178,16 +180,16 @@ def end(world):
     except PastHardEndError:
         failures = min(world.failures + 1, world.scenario.failures)
         return replace(world, running=None, reports=(*world.reports, None), failures=failures)
-    maxima, watermark = world.scenario.facts[world.committed]
-    facts = BatchFacts(world.committed, world.running.version, maxima, watermark)
+    maxima, watermark = world.scenario.progress[world.committed]
+    batch = CommittedBatch(world.committed, world.running.version, maxima, watermark)
     return replace(
         world,
         committed=world.committed + 1,
         running=None,
         held=held,
         sink=taken(world, pairs),
-        reports=(*world.reports, facts),
-        journal=(*world.journal, facts),
+        reports=(*world.reports, batch),
+        journal=(*world.journal, batch),
     )
 
 
@@ -206,7 +208,7 @@ def joined(world):
 def cells(world, row):
     if row.side == "L":
         return left_cells(world.running, row.key, row.row_hash, row.time)
-    return right_cells(world.running, row.key, row.row_hash, row.time, world.scenario.rule)
+    return right_cells(world.running, row.key, row.row_hash, row.time, world.scenario.bound)
 
 
 def taken(world, pairs):
@@ -217,19 +219,19 @@ def taken(world, pairs):
 def deliver(world):
     report, *rest = world.reports
     protocol, state = world.protocol, world.state
-    state = protocol.failed(state) if report is None else protocol.advanced(state, report)
+    state = protocol.retry(state) if report is None else protocol.advance(state, report)
     return replace(world, state=state, reports=tuple(rest))
 
 
 def refill(world):
     """The caller sees the gap and looks up the missing batch in the query's own record of progress."""
-    missing = world.journal[world.state.past.next_batch]
-    return replace(world, state=world.protocol.advanced(world.state, missing))
+    missing = world.journal[world.state.history.next_batch]
+    return replace(world, state=world.protocol.advance(world.state, missing))
 
 
 def crash(world):
     """All is gone but the checkpoint, the sink and the file; the plan is recovered before the query starts again."""
-    state = world.protocol.recovered(world.file, world.past)
+    state = world.protocol.recover(world.file, world.history)
     return replace(world, state=state, file=state.timeline, running=None, reports=(), crashes=world.crashes + 1)
 
 
@@ -244,7 +246,7 @@ def crash_after_the_sink(world):
 
 def crash_of_the_controller(world):
     """The query runs on; what the controller had decided and not published is gone."""
-    state = world.protocol.recovered(world.file, world.past)
+    state = world.protocol.recover(world.file, world.history)
     return replace(world, state=state, reports=(), crashes=world.crashes + 1)
 
 

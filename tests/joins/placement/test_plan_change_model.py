@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.joins.placement import timeline as timeline_module
-from foretide.joins.placement.cells import JoinBound
-from foretide.joins.placement.plan_change import BatchHistory, PublicationProtocol
+from foretide.joins.placement.plan_change import BatchHistory, PlanChangeProtocol
+from foretide.joins.placement.spec import JoinBound
 from foretide.joins.placement.timeline import BEGINNING, Timeline
 from joins.placement import join_world
 from joins.placement.join_world import Row, Scenario, World, explore, fault, wander
@@ -17,62 +17,62 @@ from joins.placement.join_world import Row, Scenario, World, explore, fault, wan
 KEY, OTHER = 5, -6
 
 
-class OnlyLeftCounts(PublicationProtocol):
+class OnlyLeftCounts(PlanChangeProtocol):
     def horizon(self, maxima):
         return super().horizon(maxima if maxima.left is None else replace(maxima, right=None))
 
 
-class OnlyRightCounts(PublicationProtocol):
+class OnlyRightCounts(PlanChangeProtocol):
     def horizon(self, maxima):
         return super().horizon(maxima if maxima.right is None else replace(maxima, left=None))
 
 
-class RightReachIsForgotten(PublicationProtocol):
+class RightReachIsForgotten(PlanChangeProtocol):
     """The bound is not taken off on the right side."""
 
     def horizon(self, maxima):
         return max((time + 1 for time in (maxima.left, maxima.right) if time is not None), default=BEGINNING)
 
 
-class NoHardEnd(PublicationProtocol):
+class NoHardEnd(PlanChangeProtocol):
     """The first step is published, confirmed and waited for, but nothing stops a batch that goes past it."""
 
-    def hardened(self, timeline, grids, end):
+    def with_hard_end(self, timeline, grids, end):
         return Timeline(timeline.version + 1, timeline.plans)
 
 
-class NoWaiting(PublicationProtocol):
+class NoWaiting(PlanChangeProtocol):
     """The second step comes with the next report, whatever table that batch read."""
 
-    def settled(self, pending):
+    def is_settled(self, pending):
         return True
 
 
-class NoRollBack(PublicationProtocol):
-    def rolled_back(self, timeline):
+class NoRollBack(PlanChangeProtocol):
+    def roll_back(self, timeline):
         return timeline
 
 
-class ForgetsTooEarly(PublicationProtocol):
+class ForgetsTooEarly(PlanChangeProtocol):
     """Versions are dropped, and their cells free, as soon as the watermark has passed their end."""
 
-    def forgettable(self, watermark):
+    def obsolete_before(self, watermark):
         return watermark
 
 
-class ForgetsThePast(PublicationProtocol):
+class ForgetsThePast(PlanChangeProtocol):
     """After a restart only what is seen from then on counts."""
 
-    def recovered(self, published, past):
-        return super().recovered(published, BatchHistory(past.next_batch))
+    def recover(self, published, history):
+        return super().recover(published, BatchHistory(history.next_batch))
 
 
-class IgnoresGaps(PublicationProtocol):
+class IgnoresGaps(PlanChangeProtocol):
     """A report that is missing is not waited for."""
 
-    def advanced(self, state, facts):
-        past = replace(state.past, next_batch=max(state.past.next_batch, facts.batch))
-        return super().advanced(replace(state, past=past), facts)
+    def advance(self, state, batch):
+        history = replace(state.history, next_batch=max(state.history.next_batch, batch.id))
+        return super().advance(replace(state, history=history), batch)
 
 
 MUTANTS = [
@@ -102,7 +102,7 @@ class Small:
 
     name: str
     scenario: Scenario
-    shows: tuple[type[PublicationProtocol], ...]
+    shows: tuple[type[PlanChangeProtocol], ...]
 
 
 SMALL = [
@@ -154,7 +154,7 @@ SMALL = [
 
 @pytest.mark.parametrize("small", SMALL, ids=lambda small: small.name)
 def test_in_every_order_of_events_each_pair_meets_once_and_the_query_gets_through(small):
-    worlds, found = explore(World(small.scenario, PublicationProtocol(small.scenario.rule)))
+    worlds, found = explore(World(small.scenario, PlanChangeProtocol(small.scenario.bound)))
     assert found is None
     assert worlds > 1000
 
@@ -165,7 +165,7 @@ def test_in_every_order_of_events_each_pair_meets_once_and_the_query_gets_throug
     ids=lambda part: getattr(part, "name", None) or part.__name__,
 )
 def test_some_order_of_events_shows_that_a_step_is_missing(small, mutant):
-    _, found = explore(World(small.scenario, mutant(small.scenario.rule)))
+    _, found = explore(World(small.scenario, mutant(small.scenario.bound)))
     assert found is not None
     assert (found == "stuck") == (mutant is NoRollBack)
 
@@ -200,7 +200,7 @@ def scenarios(draw):
 @settings(deadline=None, max_examples=300)
 @given(scenarios(), st.data())
 def test_in_any_order_of_events_the_result_is_that_of_the_plain_join(scenario, data):
-    world = World(scenario, PublicationProtocol(scenario.rule))
+    world = World(scenario, PlanChangeProtocol(scenario.bound))
     assert fault(wander(world, lambda able: data.draw(st.sampled_from(able)), data.draw(st.integers(0, 60)))) is None
 
 
@@ -228,13 +228,13 @@ def first_fault(protocol, walks, seed=11):
     for walk in range(walks):
         scenario = drawn(rng)
         choose = lambda able: rng.choices(able, [OFTEN.get(name, 1) for name in able])[0]
-        if found := fault(wander(World(scenario, protocol(scenario.rule)), choose, rng.randint(10, 80))):
+        if found := fault(wander(World(scenario, protocol(scenario.bound)), choose, rng.randint(10, 80))):
             return walk, found
     return walks, None
 
 
 def test_many_random_walks_find_no_fault():
-    assert first_fault(PublicationProtocol, 1500) == (1500, None)
+    assert first_fault(PlanChangeProtocol, 1500) == (1500, None)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
@@ -247,5 +247,5 @@ def test_the_protocol_without_one_of_its_steps_is_found_out(mutant):
 def test_cells_used_again_too_early_are_found_out(monkeypatch):
     monkeypatch.setattr(timeline_module, "_check_shared", lambda *_: None)
     monkeypatch.setattr(join_world, "fresh_grid", lambda shape, _, fresh=join_world.fresh_grid: fresh(shape, ()))
-    _, found = first_fault(PublicationProtocol, 6000)
+    _, found = first_fault(PlanChangeProtocol, 6000)
     assert "extra" in found

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import JoinPlanError
-from foretide.joins.placement.murmur3 import SEED, DecimalKey, SimpleKey, StructKey, hash_int, hash_row
-from foretide.joins.placement.salts import TAIL_SALT, partitions_of, salts_for, tail_partition
+from foretide.joins.placement.salts import HASH_SEED, TAIL_SALT, hash_int, partitions_of, salts_for, tail_partition
+from joins.placement.spark_hash import DecimalKey, SimpleKey, StructKey, hash_row
 
 ints = st.integers(-(2**31), 2**31 - 1)
 
@@ -28,7 +28,7 @@ def test_a_salt_behind_the_keys_only_needs_the_hash_of_the_keys(text, number, sa
 
 def test_nulls_leave_the_hash_as_it_was():
     types = [SimpleKey.STRING, StructKey((SimpleKey.INT,)), DecimalKey(20, 2)]
-    assert hash_row(types, [None, None, None]) == SEED
+    assert hash_row(types, [None, None, None]) == HASH_SEED
     assert hash_row([SimpleKey.INT, *types], [5, None, [None], None]) == hash_row([SimpleKey.INT], [5])
 
 

@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import JoinPlanError, PastHardEndError, PlanFormatError
-from foretide.joins.placement.cells import JoinBound, left_cells, right_cells
-from foretide.joins.placement.salts import partitions_of
-from foretide.joins.placement.timeline import BEGINNING, FOREVER, TAIL, Timeline, Version, steered_grid
-from foretide.joins.placement.timeline_file import FORMAT, from_json, to_json
+from foretide.joins.placement.salts import TAIL, key_grid, salt_grid
+from foretide.joins.placement.spec import JoinBound
+from foretide.joins.placement.timeline import BEGINNING, FOREVER, FORMAT, Timeline, Version, from_json, to_json
+from foretide.joins.plan import JoinPlan, KeyGrid
+from joins.placement.reference_cells import left_cells, matches, right_cells
 
 KEY = -7
 
@@ -28,27 +29,27 @@ def timelines(draw, columns=3):
         grid = a_grid(draw(st.integers(1, 3)), draw(st.integers(1, columns)), salt)
         salt += 9
         timeline = timeline.continued({KEY: draw(st.sampled_from([grid, TAIL]))}, start)
-    return timeline.ending({KEY}, start + draw(st.integers(1, 20))) if draw(st.booleans()) else timeline
+    return timeline.with_hard_end({KEY}, start + draw(st.integers(1, 20))) if draw(st.booleans()) else timeline
 
 
 @st.composite
-def rules(draw):
+def bounds(draw):
     before = draw(st.integers(-4, 6))
     return JoinBound(before, draw(st.integers(-before, 8)))
 
 
 @settings(deadline=None)
-@given(timelines(), rules(), st.lists(st.tuples(st.integers(-9, 45), st.integers(-9, 9)), min_size=2, max_size=8))
-def test_each_pair_within_the_bound_meets_in_exactly_one_cell_unless_its_batch_fails(timeline, rule, tuples):
+@given(timelines(), bounds(), st.lists(st.tuples(st.integers(-9, 45), st.integers(-9, 9)), min_size=2, max_size=8))
+def test_each_pair_within_the_bound_meets_in_exactly_one_cell_unless_its_batch_fails(timeline, bound, tuples):
     hard_end = timeline.hard_ends.get(KEY, FOREVER)
     for (left_time, left_row), (right_time, right_row) in product(tuples, tuples):
-        if max(left_time, rule.left_times(right_time)[1]) >= hard_end:
+        if max(left_time, bound.left_times(right_time)[1]) >= hard_end:
             continue
         left = Counter(left_cells(timeline, KEY, left_row, left_time))
-        right = Counter(right_cells(timeline, KEY, right_row, right_time, rule))
+        right = Counter(right_cells(timeline, KEY, right_row, right_time, bound))
         assert left
         assert set(left.values()) == set(right.values()) == {1}
-        if rule.matches(left_time, right_time):
+        if matches(bound, left_time, right_time):
             assert len(left & right) == 1
 
 
@@ -78,22 +79,22 @@ def test_a_key_without_a_plan_is_in_the_tail_for_all_time():
 
 
 def test_tuples_that_reach_a_hard_end_are_refused_and_all_others_placed():
-    timeline = Timeline().ending({KEY}, 100)
-    rule = JoinBound(before=5, after=9)
-    assert left_cells(timeline, KEY, 1, 99) == right_cells(timeline, KEY, 1, 94, rule) == (0,)
+    timeline = Timeline().with_hard_end({KEY}, 100)
+    bound = JoinBound(before=5, after=9)
+    assert left_cells(timeline, KEY, 1, 99) == right_cells(timeline, KEY, 1, 94, bound) == (0,)
     with pytest.raises(PastHardEndError):
         left_cells(timeline, KEY, 1, 100)
     with pytest.raises(PastHardEndError) as raised:
-        right_cells(timeline, KEY, 1, 95, rule)
+        right_cells(timeline, KEY, 1, 95, bound)
     assert (raised.value.key_hash, raised.value.reached, raised.value.hard_end) == (KEY, 100, 100)
 
 
 @settings(deadline=None)
-@given(timelines(), rules(), st.integers(-9, 45), st.integers(-5, 5))
-def test_what_is_forgotten_matters_to_no_tuple_that_is_not_late(timeline, rule, watermark, row_hash):
-    pruned = timeline.without_before(watermark - rule.memory)
+@given(timelines(), bounds(), st.integers(-9, 45), st.integers(-5, 5))
+def test_what_is_forgotten_matters_to_no_tuple_that_is_not_late(timeline, bound, watermark, row_hash):
+    pruned = timeline.without_before(watermark - bound.retention)
     for time in range(watermark + 1, watermark + 20):
-        for place in (left_cells, lambda *asked: right_cells(*asked, rule)):
+        for place in (left_cells, lambda *asked: right_cells(*asked, bound)):
             try:
                 expected = place(timeline, KEY, row_hash, time)
             except PastHardEndError:
@@ -110,17 +111,35 @@ def test_a_key_that_went_back_to_the_tail_is_dropped_in_the_end():
 
 def test_rolling_back_leaves_the_plan_without_hard_ends():
     timeline = Timeline().continued({KEY: ((1,),)}, 5)
-    hardened = timeline.ending({KEY, 8}, 50)
+    hardened = timeline.with_hard_end({KEY, 8}, 50)
     assert hardened.hard_ends == {KEY: 50, 8: 50}
     assert hardened.without_hard_ends().versions(KEY) == timeline.versions(KEY)
     assert hardened.without_hard_ends().versions(8) == timeline.versions(8)
     assert [timeline.version, hardened.version, hardened.without_hard_ends().version] == [1, 2, 3]
 
 
-def test_a_steered_grid_lands_where_it_is_wanted():
-    wanted = ((0, 5, 2), (7, 0, 1))
-    grid = steered_grid(KEY, 8, wanted, range(50))
-    assert tuple(tuple(partitions_of(KEY, row, 8).tolist()) for row in grid) == wanted
+def test_a_plan_becomes_salts_that_land_on_its_partitions():
+    wanted = KeyGrid(((0, 5, 2), (7, 0, 1)))
+    assert key_grid(KEY, salt_grid(KEY, wanted, 8, range(50)), 8) == wanted
+    timeline = Timeline().continued({KEY: ((1, 2),), 3: ((4,),)}, 5)
+    plan = JoinPlan({KEY: wanted, 9: KeyGrid(((6,),))})
+    salts = timeline.salts_of(plan, 8)
+    assert salts[3] == TAIL, "the plan does not name it"
+    assert timeline.plan(8, salts) == plan
+    assert timeline.continued(salts, 7).plan(8) == plan
+
+
+def test_a_key_that_stays_where_it_is_keeps_its_salts_and_new_ones_take_none_that_are_remembered():
+    timeline = Timeline().continued({KEY: ((1, 2),)}, 5)
+    assert timeline.salts_of(timeline.plan(8), 8) == {KEY: ((1, 2),)}
+    moved = timeline.salts_of(JoinPlan({KEY: KeyGrid(((0, 1),))}), 8)[KEY]
+    assert not timeline.taken(KEY) & {salt for row in moved for salt in row}
+
+
+def test_the_partitions_of_a_plan_follow_from_how_many_there_are():
+    timeline = Timeline().continued({KEY: ((1, 2),)}, 5)
+    assert max(timeline.plan(64).grids[KEY].cells) > 3
+    assert timeline.plan(4).grids[KEY] == key_grid(KEY, ((1, 2),), 4)
 
 
 def versions(*stretches):
@@ -139,7 +158,7 @@ def versions(*stretches):
         ([(BEGINNING, FOREVER, ((1, 2), (3,)))], "differ in length"),
         ([(BEGINNING, FOREVER, ((1,), (1,)))], "a salt twice"),
         ([(BEGINNING, FOREVER, ((1, 0),))], "only the tail"),
-        ([(BEGINNING, FOREVER, ((2**31,),))], "no 32-bit"),
+        ([(BEGINNING, FOREVER, ((2**31,),))], "not a 32-bit"),
         ([(BEGINNING, 5, ((1, 2),)), (5, FOREVER, ((2,),))], "use salt 2"),
     ],
 )

@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from foretide.joins.plan import JoinPlan, KeyLoad, grid_of
+from foretide.joins.plan import Filling, KeyGrid, KeyLoad, TailLoad, grid_of
 from foretide.joins.planning.paper import most_frequent
 from foretide.joins.settings import JoinSettings
 
 
-def bistream_plan(partitions: int) -> JoinPlan:
+def bistream_groups(partitions: int) -> tuple[KeyGrid, ...]:
     """BiStream with random routing: a left row goes to any partition, a right row to all of them.
 
-    >>> bistream_plan(3).tail
+    >>> bistream_groups(3)
     (KeyGrid(rows=((0,), (1,), (2,))),)
     """
-    return JoinPlan({}, (grid_of(range(partitions), 1),))
+    return (grid_of(range(partitions), 1),)
 
 
-def contrand_plan(partitions: int, groups: int | None = None) -> JoinPlan:
+def contrand_groups(partitions: int, groups: int | None = None) -> tuple[KeyGrid, ...]:
     """BiStream with ContRand: the hash of a key picks a subgroup of partitions, and routing is random within it.
 
     Without a number of subgroups there are about as many as each of them has partitions.
 
-    >>> [grid.cells for grid in contrand_plan(8).tail]
+    >>> [grid.cells for grid in contrand_groups(8)]
     [(0, 1, 2, 3), (4, 5, 6, 7)]
     """
     count = math.isqrt(partitions) if groups is None else groups
     edges = [partitions * at // count for at in range(count + 1)]
-    return JoinPlan({}, tuple(grid_of(range(edges[at], edges[at + 1]), 1) for at in range(count)))
+    return tuple(grid_of(range(edges[at], edges[at + 1]), 1) for at in range(count))
+
+
+def fill_groups(groups: Sequence[KeyGrid], keys: Iterable[KeyLoad], tail: Sequence[TailLoad]) -> Filling:
+    """Rows on each partition when the hash of a key picks its grid; the tail is spread evenly over all grids."""
+    filling, share = Filling.of([TailLoad(0.0, 0.0)] * len(tail)), 1 / len(groups)
+    rest = KeyLoad(0, share * math.fsum(t.left for t in tail), share * math.fsum(t.right for t in tail))
+    for grid in groups:
+        filling.add(rest, grid.shape, grid.cells)
+    for load in keys:
+        grid = groups[load.key % len(groups)]
+        filling.add(load, grid.shape, grid.cells)
+    return filling
 
 
 def choose_by_forecast(

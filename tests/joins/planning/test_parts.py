@@ -13,7 +13,6 @@ from foretide.joins.plan import (
     KeyGrid,
     KeyLoad,
     TailLoad,
-    fill,
     grid_of,
     imbalance,
 )
@@ -21,18 +20,19 @@ from foretide.joins.planning.grid_shapes import cell_rows, copies, ladder, shape
 from foretide.joins.planning.paper import candidate_keys, paper_grids, splits
 from foretide.joins.settings import JoinSettings, ScalingSettings, WindowSettings
 from joins.planning.rivals import (
-    bistream_plan,
+    bistream_groups,
     choose_by_forecast,
     choose_by_last_window,
     choose_reactive,
-    contrand_plan,
+    contrand_groups,
+    fill_groups,
 )
 
 EVEN = [TailLoad(10.0, 10.0)] * 8
 loads = st.builds(KeyLoad, st.just(1), st.floats(0.1, 1e6), st.floats(0.1, 1e6))
 
 
-def home(key):
+def default_partition(key):
     return key % 8
 
 
@@ -46,7 +46,7 @@ def test_every_pair_of_rows_meets_in_exactly_one_cell():
     grid = grid_of([5, 2, 7, 1, 0, 3], 3)
     for row in range(2):
         for column in range(3):
-            assert len(set(grid.of_left(row)) & set(grid.of_right(column))) == 1
+            assert len(set(grid.rows[row]) & {each[column] for each in grid.rows}) == 1
 
 
 @pytest.mark.parametrize("rows", [(), ((),), ((1, 2), (3,)), ((-1,),)])
@@ -108,38 +108,38 @@ def test_eq_13_counts_the_instances_that_a_key_fills():
 
 def test_algorithm_2_leaves_a_key_that_fills_no_instance_to_the_hash():
     hot = [KeyLoad(1, 100.0, 100.0), KeyLoad(2, 3.0, 3.0)]
-    assert set(paper_grids(hot, EVEN, JoinSettings(), NO_PLAN, "inner", home)) == {1}
+    assert set(paper_grids(hot, EVEN, JoinSettings(), NO_PLAN, "inner", default_partition)) == {1}
 
 
 def test_algorithm_2_puts_splits_on_the_least_loaded_instances():
     tail = [TailLoad(10.0 + at, 10.0) for at in range(8)]
-    [grid] = paper_grids([KeyLoad(1, 100.0, 100.0)], tail, JoinSettings(), NO_PLAN, "inner", home).values()
+    [grid] = paper_grids([KeyLoad(1, 100.0, 100.0)], tail, JoinSettings(), NO_PLAN, "inner", default_partition).values()
     assert grid.cells == (0, 1, 2, 3)
 
 
 def test_algorithm_2_passes_over_an_instance_without_room():
     settings = JoinSettings(memory=1.0, tuple_bytes=0.8 * (1 << 20) / 160)  # room for 160 rows
     tail = [TailLoad(0.0, 90.0), *[TailLoad(10.0, 10.0)] * 7]
-    [grid] = paper_grids([KeyLoad(1, 100.0, 100.0)], tail, settings, NO_PLAN, "inner", home).values()
+    [grid] = paper_grids([KeyLoad(1, 100.0, 100.0)], tail, settings, NO_PLAN, "inner", default_partition).values()
     assert 0 not in grid.cells
 
 
 def test_algorithm_2_goes_on_after_a_key_that_stays_the_same():
     before = JoinPlan({1: grid_of([7, 6], 1), 2: grid_of([5, 4], 1)})
     hot = [KeyLoad(1, 100.0, 100.0), KeyLoad(2, 200.0, 200.0)]
-    grids = paper_grids(hot, EVEN, JoinSettings(), before, "inner", home)
+    grids = paper_grids(hot, EVEN, JoinSettings(), before, "inner", default_partition)
     assert grids[1] == before.grids[1]
     assert len(grids[2].cells) > 2
 
 
 def test_an_update_moves_only_the_change_in_the_number_of_splits():
     before = JoinPlan({1: grid_of([7, 6], 1)})
-    more = paper_grids([KeyLoad(1, 100.0, 100.0)], EVEN, JoinSettings(), before, "inner", home)[1]
+    more = paper_grids([KeyLoad(1, 100.0, 100.0)], EVEN, JoinSettings(), before, "inner", default_partition)[1]
     assert more.cells[:2] == (7, 6)
     assert len(more.cells) == 4
-    less = paper_grids([KeyLoad(1, 25.0, 25.0)], EVEN, JoinSettings(), before, "inner", home)[1]
+    less = paper_grids([KeyLoad(1, 25.0, 25.0)], EVEN, JoinSettings(), before, "inner", default_partition)[1]
     assert less.cells == (7,)
-    assert paper_grids([KeyLoad(1, 1.0, 1.0)], EVEN, JoinSettings(), before, "inner", home) == {}
+    assert paper_grids([KeyLoad(1, 1.0, 1.0)], EVEN, JoinSettings(), before, "inner", default_partition) == {}
 
 
 @pytest.mark.parametrize(
@@ -171,20 +171,20 @@ def test_settings_of_scaling_out_of_bounds_are_refused(wrong):
 
 
 def test_bistream_balances_whatever_the_skew_by_copying_one_side_everywhere():
-    filling = fill(bistream_plan(8), [KeyLoad(1, 900.0, 900.0), KeyLoad(2, 100.0, 100.0)], EVEN, home)
+    filling = fill_groups(bistream_groups(8), [KeyLoad(1, 900.0, 900.0), KeyLoad(2, 100.0, 100.0)], EVEN)
     assert imbalance(filling.loads()) == pytest.approx(0)
     assert filling.rows() / 2160 == pytest.approx((1 + 8) / 2)
 
 
 def test_contrand_copies_less_and_balances_less():
-    filling = fill(contrand_plan(8), [KeyLoad(1, 900.0, 900.0), KeyLoad(2, 100.0, 100.0)], EVEN, home)
+    filling = fill_groups(contrand_groups(8), [KeyLoad(1, 900.0, 900.0), KeyLoad(2, 100.0, 100.0)], EVEN)
     assert imbalance(filling.loads()) > 0.5
     assert filling.rows() / 2160 == pytest.approx((1 + 4) / 2)
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 7, 24])
 def test_subgroups_cover_all_partitions_once(partitions):
-    cells = [cell for grid in contrand_plan(partitions).tail for cell in grid.cells]
+    cells = [cell for grid in contrand_groups(partitions) for cell in grid.cells]
     assert sorted(cells) == list(range(partitions))
 
 

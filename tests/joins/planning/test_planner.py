@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import ModelError
-from foretide.joins.explain import explain_plan
-from foretide.joins.plan import NO_PLAN, JoinPlan, KeyLoad, TailLoad, grid_of, imbalance, tail_of
-from foretide.joins.planning.planner import plan_join, predict
+from foretide.joins.plan import NO_PLAN, JoinPlan, KeyLoad, TailLoad, fill, grid_of, imbalance
+from foretide.joins.planning.planner import explain_plan, plan_join, predict
 from foretide.joins.settings import JoinSettings
 from foretide.workloads.randomness import words
 
@@ -36,7 +35,9 @@ def planned(loads, partitions, settings, how="inner"):
     """The plan from what one window showed: its most frequent keys one by one, the rest by partition."""
     ordered = sorted(loads, key=lambda load: -load.rows)
     hot, rest = ordered[: settings.most_keys], ordered[settings.most_keys :]
-    return plan_join(hot, tail_of(rest, partitions, lambda key: key % partitions), partitions, settings, how=how)
+    by_hash = fill(NO_PLAN, rest, [TailLoad(0.0, 0.0)] * partitions, lambda key: key % partitions)
+    tail = [TailLoad(left, right) for left, right in zip(by_hash.left, by_hash.right, strict=True)]
+    return plan_join(hot, tail, partitions, settings, how=how)
 
 
 def measured(plan, key, left, right, partitions, rng):
@@ -46,9 +47,9 @@ def measured(plan, key, left, right, partitions, rng):
         grid = plan.grid_of_key(k, lambda k: k % partitions)
         rows, columns = grid.shape
         for row, count in enumerate(rng.multinomial(a, [1 / rows] * rows) if rows > 1 else [a]):
-            stored[list(grid.of_left(row))] += count
+            stored[list(grid.rows[row])] += count
         for column, count in enumerate(rng.multinomial(b, [1 / columns] * columns) if columns > 1 else [b]):
-            coming[list(grid.of_right(column))] += count
+            coming[[each[column] for each in grid.rows]] += count
     return imbalance((stored * coming).tolist()), (stored.sum() + coming.sum()) / (left.sum() + right.sum())
 
 
@@ -172,11 +173,11 @@ def test_an_old_plan_for_another_join_is_not_kept(how, partitions):
     assert plan.grids[13] != before.grids[13]
 
 
-def test_a_home_of_ones_own_is_respected():
+def test_another_default_partition_is_respected():
     loads = [KeyLoad(key, 10.0, 10.0) for key in range(4)]
     tail = [TailLoad(10.0, 10.0)] * 4
     assert plan_join(loads, tail, 4) == NO_PLAN
-    crowded = plan_join(loads, tail, 4, home=lambda key: 0)
+    crowded = plan_join(loads, tail, 4, default_partition=lambda key: 0)
     assert sorted(grid.cells[0] for grid in crowded.grids.values()) == [1, 2, 3]
 
 

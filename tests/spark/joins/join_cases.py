@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 import foretide as ft
 from foretide.control_folder.folder import ControlFolder
+from foretide.joins.plan import JoinPlan, KeyGrid
 from foretide.runtime.joins.publisher import JoinPlanPublisher
 from foretide.spark.joins.cells import hard_end_failure
 from foretide.spark.progress.reader import read_report
@@ -132,19 +133,21 @@ def expected(spark, folder, shape):
     return Counter(rows)
 
 
-def random_grids(rng, keys, shape):
+def random_plan(rng, keys, shape):
     """Grids of random shapes on random partitions for some of the keys that were seen."""
     chosen = [key for key in keys if rng.random() < 0.5]
     columns = 1 if shape.how == "left" else 3
-    return {
-        key: tuple(tuple(int(p) for p in rng.integers(PARTITIONS, size=width)) for _ in range(int(rng.integers(1, 4))))
-        for key in chosen
-        for width in [int(rng.integers(1, columns + 1))]
-    }
+    return JoinPlan({key: random_grid(rng, columns) for key in chosen})
+
+
+def random_grid(rng, columns):
+    width = int(rng.integers(1, columns + 1))
+    rows = range(int(rng.integers(1, 4)))
+    return KeyGrid(tuple(tuple(int(p) for p in rng.integers(PARTITIONS, size=width)) for _ in rows))
 
 
 class Driver:
-    """Drives a joined stream, its keeper included, and changes the plan between batches at random."""
+    """Drives a joined stream, its publisher included, and changes the plan between batches at random."""
 
     def __init__(self, spark, folder, shape, seed, streams=None):
         self.folder, self.shape = folder, shape
@@ -152,13 +155,19 @@ class Driver:
         left, right = streams or sides(spark, folder / "input", shape)
         self.control = ControlFolder(str(folder / "control"))
         self.frame = ft.join(
-            left, right, list(shape.on), shape.bound, shape.how, control=self.control.location, partitions=PARTITIONS
+            left,
+            right,
+            list(shape.on),
+            shape.bound,
+            shape.how,
+            control_folder=self.control.location,
+            partitions=PARTITIONS,
         )
-        self.keeper = JoinPlanPublisher(self.control, "join")
+        self.publisher = JoinPlanPublisher(self.control, "join")
         self.results = []
         self.keys = []
         self.query = None
-        self._told = -1
+        self._reported = -1
 
     def start(self):
         self.query = None
@@ -172,10 +181,10 @@ class Driver:
             try:
                 self.query.awaitTermination()
             except StreamingQueryException as error:
-                self.tell()
-                self.keeper.failed(hard_end_failure(str(error)).reached)
+                self.report()
+                self.publisher.retry(hard_end_failure(str(error)).reached)
             else:
-                self.tell()
+                self.report()
                 return
         pytest.fail("the hard end was moved again and again, and no batch got through")
 
@@ -183,15 +192,15 @@ class Driver:
         """All batches before this one have reported, and this one has read its plan."""
         while self.query is None:
             time.sleep(0.01)
-        self.tell()
+        self.report()
         self.change()
 
-    def tell(self):
-        """Tell the keeper of all that happened."""
-        fresh = [p for p in self.query.recentProgress if p.batchId > self._told and "addBatch" in p.durationMs]
+    def report(self):
+        """Report all new batches to the publisher."""
+        fresh = [p for p in self.query.recentProgress if p.batchId > self._reported and "addBatch" in p.durationMs]
         for report in map(read_report, fresh):
-            self._told = report.batch
-            self.keeper.see(report)
+            self._reported = report.batch
+            self.publisher.see(report)
             both = (report.joins["join"].left, report.joins["join"].right)
             self.keys = sorted({key for side in both if side for key in side.keys})
 
@@ -200,8 +209,13 @@ class Driver:
         return Counter(row for rows in self.results for row in rows)
 
     def change(self):
-        if self.keeper.ready:
-            self.keeper.adopt(random_grids(self.rng, self.keys, self.shape))
+        if can_change(self.publisher):
+            self.publisher.adopt(random_plan(self.rng, self.keys, self.shape))
+
+
+def can_change(publisher):
+    """Whether a change may begin: none is under way, and the pace of event time is known."""
+    return publisher.obstacle is None and publisher.plans()[1] is None
 
 
 def put_all(folder, shape, seed):

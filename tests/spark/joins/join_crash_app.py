@@ -18,13 +18,13 @@ from pyspark.sql import functions as F
 sys.path.insert(0, str(Path(__file__).parents[2]))
 import foretide as ft
 from foretide.control_folder.folder import ControlFolder
-from foretide.joins.placement.timeline_file import to_json
+from foretide.joins.placement.timeline import to_json
 from foretide.probes.workers import find_executors
 from foretide.runtime.joins.publisher import JoinPlanPublisher
-from foretide.spark.joins.state import checkpoint_of, highest_times
+from foretide.spark.joins.statistics import checkpoint_of, highest_times
 from foretide.spark.progress.reader import read_report
 from helpers import QUICK, wait_for
-from spark.joins.join_cases import INTERPRETED, PARTITIONS, Shape, random_grids, sides
+from spark.joins.join_cases import INTERPRETED, PARTITIONS, Shape, can_change, random_plan, sides
 
 LIGHT = {"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Executors that start fast."""
@@ -73,9 +73,11 @@ class Run:
         self.spark, self.folder, self.mode = spark, folder, mode
         shape, control = mode.shape, ControlFolder(str(folder / "control"))
         left, right = sides(spark, folder / "input", shape)
-        frame = ft.join(left, right, list(shape.on), shape.bound, control=control.location, partitions=PARTITIONS)
-        self.keeper = JoinPlanPublisher(control, "join", self._maxima)
-        self._rng, self._told, self._started = np.random.default_rng(4), {}, threading.Event()
+        frame = ft.join(
+            left, right, list(shape.on), shape.bound, control_folder=control.location, partitions=PARTITIONS
+        )
+        self.publisher = JoinPlanPublisher(control, "join", self._maxima)
+        self._rng, self._reports, self._started = np.random.default_rng(4), {}, threading.Event()
         writer = slowed(frame, mode.slow).writeStream.foreachBatch(self._take).trigger(availableNow=True)
         self.query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
         self._started.set()
@@ -102,7 +104,7 @@ class Run:
         if batch not in self.mode.slow:
             return
         stage = wait_for(lambda: joining(self.spark))
-        (self.folder / f"plan-{batch}.json").write_text(to_json(self.keeper.timeline))
+        (self.folder / f"plan-{batch}.json").write_text(to_json(self.publisher.timeline))
         self._note(batch, joining=True)
         if batch in self.mode.executors:
             executor = end_executor(self.spark)
@@ -110,21 +112,21 @@ class Run:
             self._step(batch)
 
     def _step(self, batch):
-        """Tell the keeper what is new, and begin a change if it is time."""
+        """Report new batches to the publisher, and begin a change if it is time."""
         for report in map(read_report, self.query.recentProgress):
-            if report.batch not in self._told:
-                self._told[report.batch] = report
-                self.keeper.see(report)
-        if self.keeper.ready and batch in self.mode.changes:
-            keys = {key for report in self._told.values() for key in report.joins["join"].left.keys}
-            self.keeper.adopt(random_grids(self._rng, sorted(keys), self.mode.shape))
+            if report.batch not in self._reports:
+                self._reports[report.batch] = report
+                self.publisher.see(report)
+        if can_change(self.publisher) and batch in self.mode.changes:
+            keys = {key for report in self._reports.values() for key in report.joins["join"].left.keys}
+            self.publisher.adopt(random_plan(self._rng, sorted(keys), self.mode.shape))
         self._note(batch)
 
     def _note(self, batch, **more):
-        keeper = self.keeper
-        said = {"batch": batch, "changing": keeper.changing, "version": keeper.timeline.version}
+        changing, version = self.publisher.plans()[1] is not None, self.publisher.timeline.version
+        note = {"batch": batch, "changing": changing, "version": version, "problem": self.publisher.problem}
         with (self.folder / "notes").open("a") as file:
-            file.write(json.dumps(said | {"problem": keeper.problem} | more) + "\n")
+            file.write(json.dumps(note | more) + "\n")
 
 
 def slowed(frame, batches):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from foretide.joins.placement.timeline_file import from_json
+from foretide.joins.placement.timeline import from_json
 from helpers import environment, multiset
 
 APP = Path(__file__).with_name("join_crash_app.py")
@@ -22,13 +22,13 @@ def doomed(folder, mode):
 
     The block gets a function that tells whether it is still alive. It has to be until then.
     """
-    said = folder / "stdout"
+    log = folder / "stdout"
     command = [sys.executable, str(APP), str(folder), mode]
-    with said.open("w") as out:
+    with log.open("w") as out:
         process = subprocess.Popen(command, env=environment(), start_new_session=True, stdout=out, stderr=out)
     try:
         yield lambda: process.poll() is None
-        assert process.poll() is None, said.read_text()[-3000:]
+        assert process.poll() is None, log.read_text()[-3000:]
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

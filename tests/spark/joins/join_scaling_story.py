@@ -60,7 +60,7 @@ class Story:
         self.levers.resize(1)
         self.wait(lambda: len(self.levers.executors()) == 1)
         control = str(folder / "control")
-        joined = ft.join(self.stream("l"), self.stream("r"), [("lkey", "rkey")], "2 seconds", control=control)
+        joined = ft.join(self.stream("l"), self.stream("r"), [("lkey", "rkey")], "2 seconds", control_folder=control)
         writer = kept(joined).writeStream.format("parquet").option("path", str(folder / "out"))
         self.query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
         settings = ft.Settings(

@@ -11,13 +11,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from foretide.errors import PastHardEndError
-from foretide.joins.placement import cells as join_cells
-from foretide.joins.placement.cells import JoinBound
-from foretide.joins.placement.murmur3 import SimpleKey, hash_row
-from foretide.joins.placement.salts import tail_partition
-from foretide.joins.placement.timeline import TAIL, Timeline, steered_grid
-from foretide.joins.placement.timeline_file import to_json
+from foretide.joins.placement.salts import TAIL, salt_grid, tail_partition
+from foretide.joins.placement.spec import JoinBound
+from foretide.joins.placement.timeline import Timeline, to_json
+from foretide.joins.plan import KeyGrid
 from foretide.spark.joins.cells import hard_end_failure, left_cells, live_plan, plan_of, right_cells, versions_of
+from joins.placement import reference_cells
+from joins.placement.spark_hash import SimpleKey, hash_row
 
 PARTITIONS = 8
 SECOND = 1_000_000
@@ -35,7 +35,7 @@ def a_timeline(rng):
             start += rng.randint(1, 20) * SECOND
             columns = rng.randint(1, 4)
             wanted = tuple(tuple(rng.choices(range(PARTITIONS), k=columns)) for _ in range(rng.randint(1, 4)))
-            grid = steered_grid(HASHES[name], PARTITIONS, wanted, timeline.taken(HASHES[name]))
+            grid = salt_grid(HASHES[name], KeyGrid(wanted), PARTITIONS, timeline.taken(HASHES[name]))
             timeline = timeline.continued({HASHES[name]: rng.choice([grid, grid, TAIL])}, start)
     return timeline
 
@@ -51,12 +51,12 @@ def rows(rng, count):
 def published(spark, tmp_path):
     """Places rows on both sides by a plan that is published as a file."""
 
-    def publish(timeline, rule, text=None):
+    def publish(timeline, bound, text=None):
         file = tmp_path / "plan.json"
         file.write_text(text or to_json(timeline))
         live = live_plan(spark, f"file://{file}")
         asked = (F.col("versions"), F.hash("name"), F.col("row_hash"), F.col("time"))
-        left, right = left_cells(*asked), right_cells(*asked, rule)
+        left, right = left_cells(*asked), right_cells(*asked, bound)
 
         def placed(data, sides=("left", "right")):
             frame = spark.createDataFrame(data, SCHEMA).coalesce(1)
@@ -69,26 +69,26 @@ def published(spark, tmp_path):
     return publish
 
 
-@pytest.mark.parametrize("rule", [JoinBound(5 * SECOND, 7 * SECOND), JoinBound(-2 * SECOND, 9 * SECOND)], ids=str)
-def test_native_cells_are_those_of_the_reference_and_land_where_they_are_steered(spark, published, rule):
+@pytest.mark.parametrize("bound", [JoinBound(5 * SECOND, 7 * SECOND), JoinBound(-2 * SECOND, 9 * SECOND)], ids=str)
+def test_native_cells_are_those_of_the_reference_and_land_where_they_are_steered(spark, published, bound):
     rng = random.Random(5)
     timeline, data = a_timeline(rng), rows(rng, 2000)
-    _, placed = published(timeline, rule)
+    _, placed = published(timeline, bound)
     landed = F.transform("left", lambda salt: F.pmod(F.hash("name", salt), F.lit(PARTITIONS)))
     found = placed(data).select("*", landed.alias("at")).collect()
     for row, (name, time, row_hash) in zip(found, data, strict=True):
         asked = (timeline, HASHES[name], row_hash, time)
-        assert tuple(row["left"]) == join_cells.left_cells(*asked)
-        assert tuple(row["right"]) == join_cells.right_cells(*asked, rule)
+        assert tuple(row["left"]) == reference_cells.left_cells(*asked)
+        assert tuple(row["right"]) == reference_cells.right_cells(*asked, bound)
         if row["left"] == [0]:
             assert row["at"] == [tail_partition(HASHES[name], PARTITIONS)]
     assert max(len(row["right"]) for row in found) > 4
 
 
 def test_a_tuple_at_a_hard_end_fails_the_batch_and_one_before_it_does_not(spark, published):
-    hot, rule = NAMES[0], JoinBound(before=3, after=9)
-    timeline = a_timeline(random.Random(6)).ending({HASHES[hot]}, 100 * SECOND)
-    _, placed = published(timeline, rule)
+    hot, bound = NAMES[0], JoinBound(before=3, after=9)
+    timeline = a_timeline(random.Random(6)).with_hard_end({HASHES[hot]}, 100 * SECOND)
+    _, placed = published(timeline, bound)
 
     def attempt(side, time, name=hot):
         return placed([(name, time, 1)], [side]).collect()
@@ -107,7 +107,7 @@ def test_a_tuple_at_a_hard_end_fails_the_batch_and_one_before_it_does_not(spark,
 
 
 def test_a_tuple_without_a_time_can_match_nothing_and_is_kept_in_one_cell(spark, published):
-    _, placed = published(Timeline().ending({HASHES[NAMES[0]]}, 5), JoinBound(1, 1))
+    _, placed = published(Timeline().with_hard_end({HASHES[NAMES[0]]}, 5), JoinBound(1, 1))
     found = placed([(NAMES[0], None, 1), (NAMES[1], None, 1)]).collect()
     assert [tuple(row)[1:] for row in found] == [([0], [0])] * 2
 

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 import foretide as ft
 from foretide.control_folder.folder import ControlFolder
+from foretide.joins.placement.plan_change import EventTimePace
 from foretide.spark.joins.inputs import compared, key_pairs
 from helpers import wait_for
 from spark.joins.join_cases import Driver, Shape, expected, plain, put_all, sides, start
@@ -33,23 +34,23 @@ def test_the_rows_are_those_of_sparks_own_join_while_plans_change(quick, tmp_pat
     driver.start()
     wanted = expected(quick, tmp_path, shape)
     driver.query.awaitTermination()
-    driver.tell()
+    driver.report()
     found = driver.rows
     assert (wanted - found, found - wanted) == (Counter(), Counter())
     assert wanted.total() > 100
-    assert driver.keeper.timeline.version >= 4, "plans changed too seldom to say anything"
+    assert driver.publisher.timeline.version >= 4, "plans changed too seldom to say anything"
 
 
 def test_a_batch_that_runs_ahead_of_the_hard_end_fails_and_the_next_try_is_exact(quick, tmp_path, monkeypatch):
-    monkeypatch.setattr("foretide.runtime.joins.publisher.Pace.lead", 500_000)  # too little for the batch to come
+    monkeypatch.setattr(EventTimePace, "lead", 500_000)  # too little for the next batch
     shape = Shape(batches=4)
     put_all(tmp_path / "input", shape, seed=5)
     driver = Driver(quick, tmp_path, shape, seed=6)
     driver.finish()
-    assert driver.keeper.failures > 0
+    assert driver.publisher.failures > 0
     wanted, found = expected(quick, tmp_path, shape), driver.rows
     assert (wanted - found, found - wanted) == (Counter(), Counter())
-    assert driver.keeper.timeline.plans
+    assert driver.publisher.timeline.plans
 
 
 # ---- killed
@@ -104,7 +105,7 @@ def test_keys_of_different_types_find_each_other_while_they_are_split(quick, tmp
     driver.query.awaitTermination()
     assert Counter(rows) == driver.rows
     assert driver.frame.schema["k"].dataType.simpleString() == "int"
-    assert driver.keeper.timeline.plans
+    assert driver.publisher.timeline.plans
     assert len(rows) > 100
 
 
@@ -120,16 +121,16 @@ def test_what_cannot_be_joined_is_said_with_what_to_do(spark, tmp_path):
 
     def problem(left, right, on="k", **more):
         with pytest.raises(ft.errors.JoinError) as raised:
-            ft.join(left, right, on, "1 minute", control=str(tmp_path), **more)
+            ft.join(left, right, on, "1 minute", control_folder=str(tmp_path), **more)
         return str(raised.value)
 
     assert "right side: has no watermark. Add .withWatermark" in problem(good, bare)
-    assert "right side: has no column 'z'. There are: k, u" in problem(good, other, [("k", "z")])
+    assert "right side: has no column 'z'. Its columns: k, u" in problem(good, other, [("k", "z")])
     assert "right side: also has a column 't'. Rename" in problem(good, good)
     assert "is not a usable name" in problem(good, other, name="a/b")
     with pytest.raises(ft.errors.JoinPlanError, match="'full' join cannot be split"):
-        ft.join(good, other, "k", "1 minute", "full", control=str(tmp_path))
-    joined = ft.join(good, other, "k", "1 minute", control=str(tmp_path))
+        ft.join(good, other, "k", "1 minute", "full", control_folder=str(tmp_path))
+    joined = ft.join(good, other, "k", "1 minute", control_folder=str(tmp_path))
     assert joined.columns == ["k", "t", "u"]
 
 
@@ -139,11 +140,11 @@ def test_a_join_whose_plan_is_lost_or_was_made_for_another_bound_is_refused(spar
     control = ControlFolder(str(tmp_path))
 
     def joined(within):
-        return ft.join(left, right, "k", within, control=str(tmp_path))
+        return ft.join(left, right, "k", within, control_folder=str(tmp_path))
 
     joined("1 minute")
     joined("2 minutes")
-    control.change_join_plan("join", lambda plan: plan.continued({7: ((1, 2),)}, 5).ending({7}, 900))
+    control.change_join_plan("join", lambda plan: plan.continued({7: ((1, 2),)}, 5).with_hard_end({7}, 900))
     joined("2 minutes")
     assert control.join_plan("join").hard_ends == {}, "nobody would move it"
     with pytest.raises(ft.errors.JoinError, match="was planned for"):

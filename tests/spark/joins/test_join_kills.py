@@ -16,8 +16,10 @@ from foretide.control.decisions.decision import Wish
 from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.settings import GuardSettings
 from foretide.control_folder.folder import ControlFolder
-from foretide.joins.placement.timeline import TAIL
+from foretide.joins.placement.salts import TAIL
+from foretide.joins.plan import JoinPlan, KeyGrid
 from helpers import multiset, rows_taken, wait_for
+from joins.placement.reference_cells import version_at
 from spark.joins.join_cases import SECOND, Driver, Shape, batches_of, expected, put, put_all, sides
 from spark.joins.join_crash_app import CHANGING, IN_FORCE, LAST, STORY, Mode, Run
 from spark.joins.join_crashes import committed, doomed, notes, output, plan_read
@@ -32,11 +34,6 @@ def key_hashes(spark, rows, shape):
     schema = "case int, k string, n int, id string"
     keyed = spark.createDataFrame([tuple(row.get(name) for name in ("case", "k", "n", "id")) for row in rows], schema)
     return {row["id"]: row["hash"] for row in keyed.select("id", F.hash(*shape.on).alias("hash")).collect()}
-
-
-def version_at(timeline, key_hash, time):
-    """The version of a key's plan at a time."""
-    return next(version for version in timeline.versions(key_hash) if version.meets(time, time))
 
 
 # ---- executors and the driver
@@ -87,6 +84,7 @@ def wanted_by(story, batch):
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("batch", "changing"), [(IN_FORCE, False), (CHANGING, True)])
 def test_an_executor_that_dies_in_the_middle_of_a_batch_changes_no_row_of_it(quick, story, batch, changing):
     ended = story.noted(batch, "ended")
@@ -98,6 +96,7 @@ def test_an_executor_that_dies_in_the_middle_of_a_batch_changes_no_row_of_it(qui
     assert wanted.total() > 10
 
 
+@pytest.mark.soak
 def test_a_driver_that_dies_in_the_middle_of_a_batch_under_a_plan_loses_and_doubles_nothing(quick, story):
     assert not story.noted(LAST, "joining")["changing"]
     assert story.split_rows(quick, LAST) > 10, "too few rows were under a plan to say anything"
@@ -120,11 +119,11 @@ def test_a_restart_goes_on_exactly_with_rows_that_reach_back_over_several_versio
         for place, rows in files.items():
             put(tmp_path / "input", place, rows)
         drivers.append(Driver(quick, tmp_path, shape, seed=12))
-        plan = drivers[-1].keeper.timeline
+        plan = drivers[-1].publisher.timeline
         drivers[-1].finish()
     wanted, found = expected(quick, tmp_path, shape), drivers[0].rows + drivers[1].rows
     assert (wanted - found, found - wanted) == (Counter(), Counter())
-    assert drivers[1].keeper.timeline.version > plan.version, "the plan went on changing after the restart"
+    assert drivers[1].publisher.timeline.version > plan.version, "the plan went on changing after the restart"
     early, late = ({row["id"]: row for rows in files.values() for row in rows} for files in (first, then))
     hashes = key_hashes(quick, early.values(), shape)
     across = [early[pair[2]] for pair in drivers[1].rows if pair[2] in early and pair[4] in late]
@@ -174,7 +173,7 @@ def test_a_pipeline_that_dies_because_event_time_runs_ahead_of_a_change_goes_on_
     folder = ControlFolder(f"{checkpoint}/foretide")
     pipeline = start(topology(tmp_path, shape, folder), checkpoint=checkpoint)
     hot = [hashed for hashed, _ in Counter(key_hashes(quick, batches[0], shape).values()).most_common(3)]
-    action = SetJoinPlan("join", dict.fromkeys(hot, ((0, 1), (2, 0))))
+    action = SetJoinPlan("join", JoinPlan(dict.fromkeys(hot, KeyGrid(((0, 1), (2, 0))))))
     asked = threading.Event()
     settings = ft.Settings(guards=GuardSettings(cooldown=0.0), trials=EvaluationSettings(roll_back=False))
     ft.control(pipeline, [WhenAsked(action, asked)], settings=settings)
@@ -205,7 +204,9 @@ def leapt(rows, since):
 
 def topology(folder, shape, control):
     def load(spark):
-        return ft.join(*sides(spark, folder / "input", shape), list(shape.on), shape.bound, control=control.location)
+        return ft.join(
+            *sides(spark, folder / "input", shape), list(shape.on), shape.bound, control_folder=control.location
+        )
 
     return ft.Topology(
         "pairs", [ft.Spout("joined", ft.Stream(load))], [ft.Bolt("pairs", lambda pairs: pairs, [ft.From("joined")])]

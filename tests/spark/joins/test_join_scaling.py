@@ -1,7 +1,6 @@
 """An overloaded join gets another executor, and gives it back: Algorithm 3 on real executors."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +9,7 @@ import pytest
 
 from helpers import environment
 
-alone = pytest.mark.skipif("FORETIDE_ALONE" not in os.environ, reason="needs a core of its own: set FORETIDE_ALONE=1")
-pytestmark = [pytest.mark.spark, pytest.mark.apart, alone]
+pytestmark = [pytest.mark.spark, pytest.mark.soak]  # it needs a core of its own
 STORY = Path(__file__).with_name("join_scaling_story.py")
 
 

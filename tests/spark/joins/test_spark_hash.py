@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pyspark.sql import functions as F
 
-from foretide.joins.placement.murmur3 import DecimalKey, SimpleKey, StructKey, hash_row
+from joins.placement.spark_hash import DecimalKey, SimpleKey, StructKey, hash_row
 
 ROWS = 2000
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps without a zone

@@ -85,7 +85,7 @@ def _watch(query: Any, controller: Any, seconds: float, console: Console) -> lis
             at = time.monotonic() - begun
             balance.append((round(at, 1), round(view.imbalance, 3)))
             split = f"{len(view.plan.grids)} cells placed"
-            taken = "" if view.measured is None else f" ({view.measured:.2f} by rows of tasks)"
+            taken = "" if view.measured_imbalance is None else f" ({view.measured_imbalance:.2f} by rows of tasks)"
             console.print(
                 f"t={at:5.1f} s  LI {view.imbalance:5.2f}{taken}  {split}  batch {query.lastProgress.batchId}"
             )

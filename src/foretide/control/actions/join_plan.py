@@ -8,14 +8,14 @@ from typing import ClassVar
 
 from foretide.control.actions.cost import NEXT_WINDOW, Cost
 from foretide.control.world.observed import Observed
-from foretide.errors import ActionError
+from foretide.joins.plan import JoinPlan
 
-_SHOWN = 3
+_MAX_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class SetJoinPlan:
-    """Split the rows of these keys over partitions, in rows of columns; all others go where the hash sends them.
+    """Split the rows of hot keys over partitions by a plan; all other keys go where the hash sends them.
 
     Keys are the 32-bit hashes of the join's key columns; `names` are what people call them.
     """
@@ -24,16 +24,8 @@ class SetJoinPlan:
     cost: ClassVar[Cost] = NEXT_WINDOW
     amount: ClassVar[float | None] = None
     join: str
-    grids: Mapping[int, tuple[tuple[int, ...], ...]]
+    plan: JoinPlan
     names: Mapping[int, str] = field(default_factory=dict, compare=False)
-
-    def __post_init__(self) -> None:
-        grids = {int(key): tuple(tuple(row) for row in rows) for key, rows in self.grids.items()}
-        object.__setattr__(self, "grids", grids)
-        object.__setattr__(self, "names", {int(key): name for key, name in self.names.items()})
-        for key, rows in grids.items():
-            if not rows or not rows[0] or len({len(row) for row in rows}) != 1:
-                raise ActionError(f"join '{self.join}': the grid {rows} of key {key} has no rows of one length")
 
     @property
     def target(self) -> str:
@@ -42,18 +34,19 @@ class SetJoinPlan:
 
     def describe(self) -> str:
         """In plain words."""
-        if not self.grids:
+        grids = self.plan.grids
+        if not grids:
             return f"leave all keys of join '{self.join}' to the hash"
-        shapes = [f"{self.names.get(key, key)} as {len(rows)} x {len(rows[0])}" for key, rows in self.grids.items()]
-        more = f" and {len(shapes) - _SHOWN} more" if len(shapes) > _SHOWN else ""
+        shapes = [f"{self.names.get(key, key)} as {grid.shape[0]} x {grid.shape[1]}" for key, grid in grids.items()]
+        more = f" and {len(shapes) - _MAX_SHOWN} more" if len(shapes) > _MAX_SHOWN else ""
         keys = "key" if len(shapes) == 1 else "keys"
-        return f"place {len(shapes)} {keys} of join '{self.join}': {', '.join(shapes[:_SHOWN])}{more}"
+        return f"place {len(shapes)} {keys} of join '{self.join}': {', '.join(shapes[:_MAX_SHOWN])}{more}"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether the join is planned like that."""
-        return observed.joins.get(self.join) == self.grids
+        """Whether the join has this plan."""
+        return observed.joins.get(self.join) == self.plan
 
     def undo(self, observed: Observed) -> SetJoinPlan | None:
         """The plan that is in force now."""
-        grids = observed.joins.get(self.join)
-        return None if grids is None else SetJoinPlan(self.join, grids)
+        plan = observed.joins.get(self.join)
+        return None if plan is None else SetJoinPlan(self.join, plan)

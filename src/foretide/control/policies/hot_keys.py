@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 from foretide.control.actions.registry import SetExecutors, SetJoinPlan
@@ -12,10 +13,9 @@ from foretide.control.world.measured import cores_in_service
 from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError, ModelError
-from foretide.joins.explain import explain_plan
 from foretide.joins.placement.salts import tail_partition
-from foretide.joins.plan import NO_PLAN, Home, JoinPlan
-from foretide.joins.planning.planner import plan_join, predict
+from foretide.joins.plan import NO_PLAN, JoinPlan
+from foretide.joins.planning.planner import explain_plan, plan_join, predict
 from foretide.joins.planning.scaling import Joiner, Resources, Scaling, scale
 from foretide.joins.settings import JoinSettings, ScalingSettings, Variant, WindowSettings
 from foretide.joins.task_costs import JoinCost
@@ -151,24 +151,24 @@ class HotKeys:
 
     def _planned(self, view: JoinView, cores: int) -> list[Wish]:
         """What the planner says, if it says something else than what is in force."""
-        foresees = self.settings.choice == "forecast" and bool(view.foreseen)
-        keys, tail = (view.foreseen, view.foreseen_tail) if foresees else (view.keys, view.tail)
+        is_forecast = self.settings.choice == "forecast" and bool(view.forecast)
+        keys, tail = (view.forecast, view.forecast_tail) if is_forecast else (view.keys, view.tail)
         cost = None if view.cost is None else replace(view.cost, cores=cores)
-        home = _home(view.partitions)
-        by_hash, now = (predict(plan, keys, tail, home, cost) for plan in (NO_PLAN, view.plan))
+        default = partial(tail_partition, partitions=view.partitions)
+        by_hash, now = (predict(plan, keys, tail, default, cost) for plan in (NO_PLAN, view.plan))
         if by_hash.imbalance < self.settings.hot_above * (_COLD if view.plan.grids else 1.0):
             reason = f"no key is hot any more: by the hash alone LI would be {by_hash.imbalance:.2f}"
             return self._given_up(view, reason)
         if self.settings.choice == "reactive" and now.imbalance <= self.settings.reactive_above:
             return []
         hot = sorted(keys, key=lambda load: (-load.left * load.right, -load.rows, load.key))
-        plan = plan_join(hot, tail, view.partitions, self.settings.planning, view.plan, view.how, home, cost)
-        then = predict(plan, keys, tail, home, cost)
+        plan = plan_join(hot, tail, view.partitions, self.settings.planning, view.plan, view.how, default, cost)
+        then = predict(plan, keys, tail, default, cost)
         if cost is not None and not self._pays(saved := _saved(then, by_hash, cost), view):
             return self._given_up(view, f"split keys cost more than they save: the join would take {_less(saved)}")
         if plan == view.plan:
             return []
-        which = f"foreseen by {view.by}" if foresees else "of the last window"
+        which = f"forecast by {view.forecast_by}" if is_forecast else "of the last window"
         return [self._wished(view, plan, now, which, None if cost is None else _saved(then, now, cost))]
 
     def _pays(self, saved: float, view: JoinView) -> bool:
@@ -180,16 +180,15 @@ class HotKeys:
         """All keys back to the hash, if some are not there."""
         if not view.plan.grids:
             return []
-        return [Wish(self.name, SetJoinPlan(view.name, {}), reason, Expectation("fewer copies of rows"))]
+        return [Wish(self.name, SetJoinPlan(view.name, NO_PLAN), reason, Expectation("fewer copies of rows"))]
 
     def _wished(self, view: JoinView, plan: JoinPlan, now: JoinPlan, which: str, saved: float | None) -> Wish:
         saving = "" if saved is None else f" By what its tasks have cost, the join takes {_less(saved)}."
-        told = " ".join(explain_plan(plan, view.plan, view.names))
-        reason = f"for the keys {which} LI would be {now.imbalance:.2f}. {told}{saving}"
+        explained = " ".join(explain_plan(plan, view.plan, view.names))
+        reason = f"for the keys {which} LI would be {now.imbalance:.2f}. {explained}{saving}"
         words = f"LI of join '{view.name}' at {plan.imbalance:.2f} instead of {now.imbalance:.2f}"
-        grids = {key: grid.rows for key, grid in plan.grids.items()}
-        names = {key: view.names[key] for key in grids if key in view.names}
-        return Wish(self.name, SetJoinPlan(view.name, grids, names), reason, Expectation(words))
+        names = {key: view.names[key] for key in plan.grids if key in view.names}
+        return Wish(self.name, SetJoinPlan(view.name, plan, names), reason, Expectation(words))
 
     def _scaled(self, world: World) -> list[Wish]:
         """Algorithm 3 with executors for joiners: one more, one fewer, or none.
@@ -226,10 +225,6 @@ def _saved(plan: JoinPlan, before: JoinPlan, cost: JoinCost) -> float:
 
 def _less(saved: float) -> str:
     return f"{abs(saved):.0%} {'less' if saved >= 0 else 'more'} time".replace("%", " %")
-
-
-def _home(partitions: int) -> Home:
-    return lambda key: tail_partition(key, partitions)
 
 
 def _joiner(world: World, worker: str, units: float) -> Joiner | None:

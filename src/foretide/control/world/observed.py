@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from foretide.joins.plan import JoinPlan
+
 Weights = tuple[float, ...]
 
 
@@ -23,7 +25,7 @@ class Observed:
         placements: The worker of each task behind an edge, where tasks stay where they are; None for unknown ones.
         state_partitions: Partitions of Spark's state.
         pools: Tasks there are, by edge.
-        joins: The plan of each join: partitions in rows of columns, by the hash of a key.
+        joins: The plan of each join.
         started: When the query was started last, in seconds since 1970.
     """
 
@@ -38,7 +40,7 @@ class Observed:
     state_partitions: int | None = None
     pools: Mapping[str, int] = field(default_factory=dict)
     started: float = 0.0
-    joins: Mapping[str, Mapping[int, tuple[tuple[int, ...], ...]]] = field(default_factory=dict)
+    joins: Mapping[str, JoinPlan] = field(default_factory=dict)
 
     def replicas(self, edge: str) -> int | None:
         """Tasks behind an edge that get tuples; None if its route is not known."""

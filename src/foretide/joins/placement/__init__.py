@@ -1,1 +1,1 @@
-"""How a join's plan places rows: salts, cells and the timeline of plan versions."""
+"""Salts, the timeline of plan versions, and the protocol that changes them; salts are known nowhere else."""

@@ -1,14 +1,14 @@
 """How a change of plan is published so that no pair is lost or doubled, whatever the batches do meanwhile.
 
 A change takes two steps. First the old plan is published with a hard end, ahead of all that was seen: a batch that
-reads it fails rather than place a tuple past it. Once a batch has said that it read this, every batch before it has
-reported, and every batch after it obeys the hard end or what comes later. Then the new plan may begin at the hard
-end, or later if a batch under an older table got further. So the start of the new plan lies ahead of every tuple that
-was, is being, or ever will be placed by an older table. A left tuple is ahead of it until its own time, a
-right tuple until the last time of a left tuple that it matches.
+reads it fails rather than place a row past it. Once a batch reports that it read this table, every batch before it has
+reported, and every batch after it obeys the hard end or what comes later. Then the new plan may begin at the hard end,
+or later if a batch under an older table got further. So the new plan starts ahead of every row that was, is being, or
+ever will be placed by an older table. A left row reaches its own time, a right row the last time of a left row that it
+matches.
 
 Everything is decided from values. `PlanState.timeline` is what has to be published, whenever its version has grown.
-The file is the only thing that must survive a crash: `recovered` takes an unfinished first step back.
+The file is the only thing that must survive a crash: `recover` takes an unfinished first step back.
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from foretide.errors import JoinPlanError
-from foretide.joins.placement.cells import JoinBound
-from foretide.joins.placement.timeline import BEGINNING, SaltGrid, Timeline
+from foretide.joins.placement.salts import SaltGrid
+from foretide.joins.placement.spec import JoinBound
+from foretide.joins.placement.timeline import BEGINNING, Timeline
+from foretide.joins.plan import JoinPlan
+
+_LEAD_BATCHES = 3
+_MIN_LEAD_MICROS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Maxima:
-    """The highest event times seen on the two sides of the join; None where no tuple was seen."""
+    """The highest event times on the two sides of the join; None where there was no row."""
 
     left: int | None = None
     right: int | None = None
@@ -35,10 +41,10 @@ class Maxima:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchFacts:
-    """What a committed batch reports: its id, the table it read, how far its tuples went, and its watermark."""
+class CommittedBatch:
+    """What a committed batch reports: its id, the version of the table it read, its event times and watermark."""
 
-    batch: int
+    id: int
     table: int
     maxima: Maxima
     watermark: int | None = None
@@ -46,24 +52,65 @@ class BatchFacts:
 
 @dataclass(frozen=True, slots=True)
 class BatchHistory:
-    """What is known of all batches before `next_batch`. A join that has not begun has the empty past."""
+    """What is known of all batches before `next_batch`; empty for a join that has not begun."""
 
     next_batch: int = 0
     maxima: Maxima = Maxima()
     watermark: int | None = None
 
-    def then(self, facts: BatchFacts) -> BatchHistory:
-        """The past with one more batch; a batch that was replayed counts again."""
+    def including(self, batch: CommittedBatch) -> BatchHistory:
+        """The history with one more batch; a batch that is replayed counts again."""
         return BatchHistory(
-            max(self.next_batch, facts.batch + 1),
-            self.maxima.joined(facts.maxima),
-            _highest(self.watermark, facts.watermark),
+            max(self.next_batch, batch.id + 1),
+            self.maxima.joined(batch.maxima),
+            _highest(self.watermark, batch.watermark),
         )
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON values.
+
+        >>> BatchHistory.from_data(BatchHistory(3, Maxima(5, None), 2).to_data())
+        BatchHistory(next_batch=3, maxima=Maxima(left=5, right=None), watermark=2)
+        """
+        left, right = self.maxima.left, self.maxima.right
+        return {"next_batch": self.next_batch, "left": left, "right": right, "watermark": self.watermark}
+
+    @staticmethod
+    def from_data(data: Mapping[str, Any]) -> BatchHistory | None:
+        """Read it back; None where nothing can be read, which is not the same as a join that has not begun."""
+        times = [data.get(name) for name in ("left", "right", "watermark")]
+        batch = data.get("next_batch")
+        if type(batch) is not int or any(time is not None and type(time) is not int for time in times):
+            return None
+        return BatchHistory(batch, Maxima(times[0], times[1]), times[2])
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
-    """A change whose first step is published: what is wanted, and the hard end where it may begin.
+class EventTimePace:
+    """How far event time advances from one batch to the next, which decides how far ahead a change is announced."""
+
+    latest: int | None = None
+    advances: tuple[int, ...] = ()
+
+    def including(self, batch: CommittedBatch) -> EventTimePace:
+        """The pace with one more batch; a batch without rows changes nothing."""
+        times = [time for time in (batch.maxima.left, batch.maxima.right) if time is not None]
+        if not times:
+            return self
+        if self.latest is None:
+            return EventTimePace(max(times))
+        advance = max(0, max(times) - self.latest)
+        return EventTimePace(max(self.latest, *times), (*self.advances, advance)[-_LEAD_BATCHES:])
+
+    @property
+    def lead(self) -> int:
+        """Microseconds that cover the next few batches if they advance like the last ones."""
+        return max(_MIN_LEAD_MICROS, _LEAD_BATCHES * max(self.advances, default=0))
+
+
+@dataclass(frozen=True, slots=True)
+class PendingChange:
+    """A change whose first step is published: the new grids, and the hard end where they may begin.
 
     `since` is the first table that carried a hard end for it. `older` are the maxima of all batches that read a table
     before that one, as far as they have reported; once `confirmed`, that is all of them.
@@ -76,161 +123,168 @@ class Pending:
     older: Maxima
     confirmed: bool = False
 
-    def then(self, facts: BatchFacts) -> Pending:
-        """The change in the light of one more batch, given in the order of their ids."""
-        if facts.table >= self.since:
+    def including(self, batch: CommittedBatch) -> PendingChange:
+        """The change after one more batch, given in the order of their ids."""
+        if batch.table >= self.since:
             return replace(self, confirmed=True)
-        return replace(self, older=self.older.joined(facts.maxima))
+        return replace(self, older=self.older.joined(batch.maxima))
 
 
 @dataclass(frozen=True, slots=True)
 class PlanState:
     """The table to be published, what is known of the batches, and the change that is under way.
 
-    `held` are reports that came before one that is missing: they count once it is there.
+    `held` are batches that were reported before an earlier one: they count once that one is reported.
     """
 
     timeline: Timeline
-    past: BatchHistory
-    pending: Pending | None = None
-    held: tuple[BatchFacts, ...] = ()
+    history: BatchHistory
+    pending: PendingChange | None = None
+    held: tuple[CommittedBatch, ...] = ()
 
     @property
     def seen(self) -> Maxima:
         """How far any batch got that has reported, those held back included."""
-        maxima = self.past.maxima
-        for facts in self.held:
-            maxima = maxima.joined(facts.maxima)
+        maxima = self.history.maxima
+        for batch in self.held:
+            maxima = maxima.joined(batch.maxima)
         return maxima
+
+    def pending_plan(self, partitions: int) -> JoinPlan | None:
+        """The plan that will be in force after the change that is under way."""
+        return None if self.pending is None else self.timeline.plan(partitions, self.pending.grids)
 
 
 @dataclass(frozen=True, slots=True)
-class PublicationProtocol:
+class PlanChangeProtocol:
     """The steps by which the plan of a join may change.
 
-    >>> protocol = PublicationProtocol(JoinBound(before=5, after=5))
-    >>> state = protocol.advanced(PlanState(Timeline(), BatchHistory()), BatchFacts(0, 0, Maxima(left=90, right=100)))
-    >>> state = protocol.announced(state, {7: ((1, 2),)}, lead=10)
+    >>> protocol = PlanChangeProtocol(JoinBound(before=5, after=5))
+    >>> state = PlanState(Timeline(), BatchHistory())
+    >>> state = protocol.advance(state, CommittedBatch(0, 0, Maxima(left=90, right=100)))
+    >>> state = protocol.announce(state, {7: ((1, 2),)}, lead=10)
     >>> dict(state.timeline.hard_ends)
     {7: 116}
-    >>> state = protocol.advanced(state, BatchFacts(1, state.timeline.version, Maxima(left=105, right=108)))
-    >>> state.pending, state.timeline.versions(7)[-1].start
+    >>> state = protocol.advance(state, CommittedBatch(1, state.timeline.version, Maxima(left=105, right=108)))
+    >>> state.pending, state.timeline.newest(7).start
     (None, 116)
     """
 
-    rule: JoinBound
+    bound: JoinBound
 
-    def announced(self, state: PlanState, grids: Mapping[int, SaltGrid], lead: int) -> PlanState:
+    def adopt(self, state: PlanState, plan: JoinPlan, partitions: int, lead: int) -> PlanState:
+        """Announce a plan of partitions; every key that it does not name goes back to the tail."""
+        return self.announce(state, state.timeline.salts_of(plan, partitions), lead)
+
+    def announce(self, state: PlanState, grids: Mapping[int, SaltGrid], lead: int) -> PlanState:
         """The first step: the old plan with a hard end, `lead` microseconds ahead of all that was seen.
 
         A key goes back to the tail with the grid TAIL. A lead that covers what arrives in two or three batches spares
         the query a failed batch; a wrong one costs time, never exactness.
         """
-        wanted = {key: grid for key, grid in grids.items() if state.timeline.versions(key)[-1].rows != grid}
-        self._check(state, wanted, lead)
-        if not wanted:
+        changes = {key: grid for key, grid in grids.items() if state.timeline.newest(key).rows != grid}
+        self._check(state, changes, lead)
+        if not changes:
             return state
-        starts = (state.timeline.versions(key)[-1].start for key in wanted)
-        start = max(self.horizon(state.seen), *starts, _after(state.past.watermark)) + lead
-        timeline = self.hardened(state.timeline, wanted, start)
-        pending = Pending(MappingProxyType(wanted), timeline.version, start, lead, state.seen)
+        starts = (state.timeline.newest(key).start for key in changes)
+        start = max(self.horizon(state.seen), *starts, _after(state.history.watermark)) + lead
+        timeline = self.with_hard_end(state.timeline, changes, start)
+        pending = PendingChange(MappingProxyType(changes), timeline.version, start, lead, state.seen)
         return replace(state, timeline=timeline, pending=pending)
 
-    def advanced(self, state: PlanState, facts: BatchFacts) -> PlanState:
-        """What follows from a batch: the second step, a hard end that is moved ahead, or old versions forgotten."""
-        state = _noted(state, facts)
+    def advance(self, state: PlanState, batch: CommittedBatch) -> PlanState:
+        """The state after a batch: the second step, a hard end that is moved ahead, or old versions forgotten."""
+        state = _including(state, batch)
         if state.pending is None:
-            return self._forgetting(state)
-        if self.settled(state.pending):
-            return self._finished(state, state.pending)
+            return self._forget(state)
+        if self.is_settled(state.pending):
+            return self._finish(state, state.pending)
         if self.horizon(state.seen) + state.pending.lead // 2 > state.pending.start:
-            return self._moved(state, state.pending, self.horizon(state.seen))
+            return self._move_hard_end(state, state.pending, self.horizon(state.seen))
         return state
 
-    def failed(self, state: PlanState, reached: int | None = None) -> PlanState:
-        """A batch failed, perhaps at the hard end: move it ahead, twice as far each time, so that a retry gets through.
+    def retry(self, state: PlanState, reached: int | None = None) -> PlanState:
+        """The state after a failed batch: the hard end moved ahead, twice as far each time, so that a retry succeeds.
 
-        `reached` is how far the tuple went that failed it, where that is known.
+        `reached` is the event time of the row that failed it, where that is known.
         """
         if state.pending is None:
             return state
         pending = replace(state.pending, lead=2 * state.pending.lead)
-        return self._moved(state, pending, max(pending.start, self.horizon(state.seen), _after(reached)))
+        return self._move_hard_end(state, pending, max(pending.start, self.horizon(state.seen), _after(reached)))
 
-    def cancelled(self, state: PlanState) -> PlanState:
+    def cancel(self, state: PlanState) -> PlanState:
         """Give up the change that is under way: the old plan goes on without a hard end."""
-        return replace(state, timeline=self.rolled_back(state.timeline), pending=None)
+        return replace(state, timeline=self.roll_back(state.timeline), pending=None)
 
-    def recovered(self, published: Timeline, past: BatchHistory) -> PlanState:
+    def recover(self, published: Timeline, history: BatchHistory) -> PlanState:
         """The state after a restart, from the file alone; an unfinished first step is taken back.
 
-        `past` must cover every batch that was committed, seen by this process or not: from a journal of progress, or
-        as the highest event times in the join's state. Publish the timeline before the next batch starts, or the query
-        would run into a hard end that nobody moves.
+        `history` must cover every committed batch, seen by this process or not: from a record of progress, or from the
+        highest event times in the join's state. Publish the timeline before the next batch starts, or the query would
+        run into a hard end that nobody moves.
         """
-        return PlanState(self.rolled_back(published), past)
+        return PlanState(self.roll_back(published), history)
 
     def horizon(self, maxima: Maxima) -> int:
-        """The first time that no tuple up to these maxima reaches."""
-        reach = None if maxima.right is None else self.rule.left_times(maxima.right)[1]
+        """The first time that no row up to these maxima reaches."""
+        reach = None if maxima.right is None else self.bound.left_times(maxima.right)[1]
         return max(_after(maxima.left), _after(reach))
 
-    def hardened(self, timeline: Timeline, grids: Mapping[int, SaltGrid], end: int) -> Timeline:
+    def with_hard_end(self, timeline: Timeline, grids: Mapping[int, SaltGrid], end: int) -> Timeline:
         """The old plan with a hard end for the keys that will change."""
-        return timeline.ending(grids.keys(), end)
+        return timeline.with_hard_end(grids.keys(), end)
 
-    def rolled_back(self, timeline: Timeline) -> Timeline:
+    def roll_back(self, timeline: Timeline) -> Timeline:
         """The plan without hard ends."""
-        return timeline.without_hard_ends() if timeline.hard_ends else timeline
+        return timeline.without_hard_ends()
 
-    def settled(self, pending: Pending) -> bool:
+    def is_settled(self, pending: PendingChange) -> bool:
         """Whether all batches under older tables have reported, and all others obey the hard end."""
         return pending.confirmed
 
-    def forgettable(self, watermark: int) -> int:
-        """Versions that ended by this time matter no more: not to late right tuples, nor if their cells are reused."""
-        return watermark - self.rule.memory
+    def obsolete_before(self, watermark: int) -> int:
+        """Versions that ended by this time matter no more: not to late right rows, nor if their cells are reused."""
+        return watermark - self.bound.retention
 
     def _check(self, state: PlanState, grids: Mapping[int, SaltGrid], lead: int) -> None:
         if state.pending is not None:
             raise JoinPlanError("a change of plan is under way; let it finish, or cancel it first")
         if lead < 1:
-            raise JoinPlanError(f"a lead of {lead} is none; let it cover the event time of two or three batches")
+            raise JoinPlanError(f"lead must be at least 1, got {lead}; let it cover the event time of a few batches")
         if state.seen == Maxima():
-            raise JoinPlanError(
-                "no tuple was seen yet, so no time is known to lie ahead; announce after the first batch"
-            )
+            raise JoinPlanError("no row was seen yet, so no time is known to lie ahead; announce after the first batch")
         for key_hash, grid in grids.items():
-            self.rule.check(key_hash, grid)
-            state.timeline.continued({key_hash: grid}, state.timeline.versions(key_hash)[-1].start + 1)
+            self.bound.check(key_hash, grid)
+            state.timeline.continued({key_hash: grid}, state.timeline.newest(key_hash).start + 1)
 
-    def _finished(self, state: PlanState, pending: Pending) -> PlanState:
+    def _finish(self, state: PlanState, pending: PendingChange) -> PlanState:
         """The second step. A start only ever moves ahead, so batches that obeyed an earlier hard end agree with it."""
-        start = max(pending.start, self.horizon(pending.older), _after(state.past.watermark))
+        start = max(pending.start, self.horizon(pending.older), _after(state.history.watermark))
         return replace(state, timeline=state.timeline.continued(pending.grids, start), pending=None)
 
-    def _moved(self, state: PlanState, pending: Pending, ahead_of: int) -> PlanState:
+    def _move_hard_end(self, state: PlanState, pending: PendingChange, ahead_of: int) -> PlanState:
         start = max(pending.start, ahead_of + pending.lead)
-        timeline = self.hardened(state.timeline, pending.grids, start)
+        timeline = self.with_hard_end(state.timeline, pending.grids, start)
         return replace(state, timeline=timeline, pending=replace(pending, start=start))
 
-    def _forgetting(self, state: PlanState) -> PlanState:
-        if state.past.watermark is None:
+    def _forget(self, state: PlanState) -> PlanState:
+        if state.history.watermark is None:
             return state
-        return replace(state, timeline=state.timeline.without_before(self.forgettable(state.past.watermark)))
+        return replace(state, timeline=state.timeline.without_before(self.obsolete_before(state.history.watermark)))
 
 
-def _noted(state: PlanState, facts: BatchFacts) -> PlanState:
+def _including(state: PlanState, batch: CommittedBatch) -> PlanState:
     """Count a batch, and those that were held back for it. Batches count in the order of their ids, without a gap."""
-    past, pending = state.past, state.pending
-    held: list[BatchFacts] = []
-    for report in sorted((*state.held, facts), key=lambda one: one.batch):
-        if report.batch > past.next_batch:
-            held.append(report)
+    history, pending = state.history, state.pending
+    held: list[CommittedBatch] = []
+    for each in sorted((*state.held, batch), key=lambda one: one.id):
+        if each.id > history.next_batch:
+            held.append(each)
             continue
-        past = past.then(report)
-        pending = pending and pending.then(report)
-    return replace(state, past=past, pending=pending, held=tuple(held))
+        history = history.including(each)
+        pending = pending and pending.including(each)
+    return replace(state, history=history, pending=pending, held=tuple(held))
 
 
 def _highest(one: int | None, other: int | None) -> int | None:

@@ -1,36 +1,74 @@
-"""What is fixed for a join as long as its state lives, and how what is known of its batches is kept."""
+"""What is fixed for a join as long as its state lives: the bound on event time, the kind of join, its partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from foretide.errors import PlanFormatError
-from foretide.joins.placement.cells import JoinBound
-from foretide.joins.placement.plan_change import BatchHistory, Maxima
+from foretide.errors import JoinPlanError, PlanFormatError
+
+INNER, LEFT = "inner", "left"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinBound:
+    """Which rows may match: left.t - before <= right.t <= left.t + after, in microseconds; inner or left."""
+
+    before: int
+    after: int
+    how: str = INNER
+
+    def __post_init__(self) -> None:
+        if -self.before > self.after:
+            raise JoinPlanError(
+                f"a join bound of -{self.before} to +{self.after} matches nothing; before + after must be at least 0"
+            )
+        if self.how not in (INNER, LEFT):
+            raise JoinPlanError(f"a '{self.how}' join cannot be split exactly; use '{INNER}' or '{LEFT}'")
+
+    def left_times(self, right_time: int) -> tuple[int, int]:
+        """The first and the last event time of left rows that a right row can match."""
+        return right_time - self.after, right_time + self.before
+
+    @property
+    def retention(self) -> int:
+        """How long after its end a version still matters: for late right rows, and before its cells may be reused.
+
+        A right row that is `after` past the end may still match a left row before it. A right row in a cell that is
+        reused reaches `before` ahead of the new version's start, so the two must be before + after apart.
+        """
+        return max(0, self.after, self.before + self.after)
+
+    def check(self, key_hash: int, grid: Sequence[Sequence[int]]) -> None:
+        """Refuse a grid on which this kind of join would not be exact."""
+        if self.how == LEFT and any(len(row) > 1 for row in grid):
+            raise JoinPlanError(
+                f"the grid of key hash {key_hash} has {len(grid[0])} columns, but in a left join a left row must "
+                "be in one cell only, or it would seem unmatched in the others; use rows of one column"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class JoinSpec:
-    """A join as its control folder knows it.
+    """A join as its control folder describes it.
 
     Attributes:
-        rule: What a pair has to fulfil.
-        partitions: Those of its state, fixed by the query's checkpoint.
-        statistics: Whether batches say which keys were frequent.
+        bound: Which rows may match.
+        partitions: Partitions of its state, fixed by the query's checkpoint.
+        statistics: Whether batches report which keys were frequent.
     """
 
-    rule: JoinBound
+    bound: JoinBound
     partitions: int
     statistics: bool = True
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON values."""
         return {
-            "before": self.rule.before,
-            "after": self.rule.after,
-            "how": self.rule.how,
+            "before": self.bound.before,
+            "after": self.bound.after,
+            "how": self.bound.how,
             "partitions": self.partitions,
             "statistics": self.statistics,
         }
@@ -39,30 +77,7 @@ class JoinSpec:
     def from_data(data: Mapping[str, Any]) -> JoinSpec:
         """Read it back."""
         try:
-            rule = JoinBound(int(data["before"]), int(data["after"]), str(data["how"]))
-            return JoinSpec(rule, int(data["partitions"]), bool(data["statistics"]))
+            bound = JoinBound(int(data["before"]), int(data["after"]), str(data["how"]))
+            return JoinSpec(bound, int(data["partitions"]), bool(data["statistics"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise PlanFormatError(f"what is kept of a join cannot be read: {error!r}; remove joins.json") from error
-
-
-def past_to_data(past: BatchHistory) -> dict[str, Any]:
-    """What is known of a join's batches, as plain JSON values.
-
-    >>> past_from_data(past_to_data(BatchHistory(3, Maxima(5, None), 2))) == BatchHistory(3, Maxima(5, None), 2)
-    True
-    """
-    return {
-        "next_batch": past.next_batch,
-        "left": past.maxima.left,
-        "right": past.maxima.right,
-        "watermark": past.watermark,
-    }
-
-
-def past_from_data(data: Mapping[str, Any]) -> BatchHistory | None:
-    """Read it back; None where nothing readable is there, which is not the same as a join that has not begun."""
-    times = [data.get(name) for name in ("left", "right", "watermark")]
-    batch = data.get("next_batch")
-    if type(batch) is not int or any(time is not None and type(time) is not int for time in times):
-        return None
-    return BatchHistory(batch, Maxima(times[0], times[1]), times[2])
+            raise PlanFormatError(f"the description of a join cannot be read: {error!r}; remove joins.json") from error

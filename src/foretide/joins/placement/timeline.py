@@ -1,33 +1,39 @@
-"""The plan timeline of a skewed join: for each hot key its grids, one after the other in event time.
+"""The plan timeline of a join: the grids of each hot key, one after the other in event time, and its file.
 
-A key's plan is a grid of cells. A left tuple takes one row and goes to all cells in it, a right tuple one column, so
-each pair meets in exactly one cell. A version of the plan holds for a stretch of event time, the versions of a key
-follow each other without a gap, and what has been published for a time never changes. Keys are known by the hash of
-their columns (`foretide.joins.placement.murmur3`); one that is absent belongs to the tail for all time.
+A key's plan is a grid of cells. A left row takes one row of the grid and goes to all cells in it, a right row takes one
+column, so each pair meets in exactly one cell. A version of the plan holds for a stretch of event time, the versions of
+a key follow each other without a gap, and what has been published for a time never changes. Keys are known by the hash
+of their columns (see `salts`); a key that is absent belongs to the tail for all time. Times are whole microseconds.
 
-Times are whole microseconds of event time.
+Spark reads the file anew in every batch:
+
+    {"format": 1, "version": 3, "plan": [{"key": 7, "versions": [{"start": ..., "end": ..., "rows": [[1, 2]]}]}]}
+
+The plan is a list, because Spark reads JSON maps by strings only; a query turns it into a map once a batch. A plan that
+cannot be read has to fail the batch: a default placement would lose pairs.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
+from typing import Any
 
-from foretide.errors import JoinPlanError
-from foretide.joins.placement.salts import TAIL_SALT, salts_for
+from foretide.errors import JoinPlanError, PlanFormatError
+from foretide.joins.placement.salts import TAIL, TAIL_SALT, SaltGrid, key_grid, salt_grid
+from foretide.joins.plan import JoinPlan
 
-SaltGrid = tuple[tuple[int, ...], ...]
-"""Salts, in rows of columns."""
-
-TAIL: SaltGrid = ((TAIL_SALT,),)
-"""The plan of every key that has none: one cell, with the salt that only the tail has."""
+FORMAT = 1
+"""Format of the file; a reader refuses any other."""
 
 BEGINNING = -(2**63)
 FOREVER = 2**63 - 1
 
-_LOWEST_SALT, _HIGHEST_SALT = -(2**31), 2**31 - 1
+_MIN_INT, _MAX_INT = -(2**31), 2**31 - 1
+_UNCHANGED: Mapping[int, SaltGrid] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +49,6 @@ class Version:
         """The salts of all its cells."""
         return frozenset(salt for row in self.rows for salt in row)
 
-    def meets(self, first: int, last: int) -> bool:
-        """Whether it is in force at some time from `first` to `last`, both included."""
-        return self.start <= last and first < self.end
-
 
 Versions = tuple[Version, ...]
 _ALWAYS_TAIL: Versions = (Version(BEGINNING, FOREVER, TAIL),)
@@ -57,9 +59,9 @@ class Timeline:
     """The versions of every key that has a plan, as one table with a version of its own for what Spark reads.
 
     The versions of a key cover all time from BEGINNING on. If the last one ends before FOREVER, that is a hard end:
-    what comes then is announced and not yet known, and a tuple that reaches it must fail its batch.
+    what comes then is announced and not yet known, and a row that reaches it must fail its batch.
 
-    >>> timeline = Timeline().ending({7}, 100).continued({7: ((1, 2),)}, 100)
+    >>> timeline = Timeline().with_hard_end({7}, 100).continued({7: ((1, 2),)}, 100)
     >>> [(version.end, version.rows) for version in timeline.versions(7)] == [(100, TAIL), (FOREVER, ((1, 2),))]
     True
     """
@@ -69,11 +71,15 @@ class Timeline:
 
     def __post_init__(self) -> None:
         for key_hash, versions in self.plans.items():
-            check_versions(key_hash, versions)
+            _check_versions(key_hash, versions)
 
     def versions(self, key_hash: int) -> Versions:
-        """All versions of a key, the tail's one for a key that has no plan."""
+        """All versions of a key; the tail for a key without a plan."""
         return self.plans.get(key_hash, _ALWAYS_TAIL)
+
+    def newest(self, key_hash: int) -> Version:
+        """The last version of a key."""
+        return self.versions(key_hash)[-1]
 
     def taken(self, key_hash: int) -> frozenset[int]:
         """The salts of a key that are still remembered, which no new grid of it may use."""
@@ -85,9 +91,40 @@ class Timeline:
         ends = {key_hash: versions[-1].end for key_hash, versions in self.plans.items()}
         return MappingProxyType({key_hash: end for key_hash, end in ends.items() if end != FOREVER})
 
-    def ending(self, key_hashes: Collection[int], end: int) -> Timeline:
+    # ---- plans of partitions
+
+    def plan(self, partitions: int, changes: Mapping[int, SaltGrid] = _UNCHANGED) -> JoinPlan:
+        """The newest plan as partitions, with some changes to come."""
+        newest = {**{key_hash: versions[-1].rows for key_hash, versions in self.plans.items()}, **changes}
+        return JoinPlan(
+            {key_hash: key_grid(key_hash, salts, partitions) for key_hash, salts in newest.items() if salts != TAIL}
+        )
+
+    def salts_of(self, plan: JoinPlan, partitions: int) -> dict[int, SaltGrid]:
+        """The salts that change the newest plan to this one.
+
+        A key that stays where it is keeps its salts; one that the plan does not name goes back to the tail.
+        """
+        current = self.plan(partitions).grids
+        salts = dict.fromkeys(current, TAIL)
+        for key_hash, grid in plan.grids.items():
+            if current.get(key_hash) == grid:
+                salts[key_hash] = self.newest(key_hash).rows
+            else:
+                salts[key_hash] = salt_grid(key_hash, grid, partitions, self.taken(key_hash))
+        return salts
+
+    # ---- changes
+
+    def with_hard_end(self, key_hashes: Collection[int], end: int) -> Timeline:
         """The same plan with a hard end for these keys."""
         return self._with({key_hash: _ended(self.versions(key_hash), end) for key_hash in key_hashes})
+
+    def without_hard_ends(self) -> Timeline:
+        """The same plan, its last versions in force for ever."""
+        if not self.hard_ends:
+            return self
+        return self._with({key_hash: _ended(self.versions(key_hash), FOREVER) for key_hash in self.hard_ends})
 
     def continued(self, grids: Mapping[int, SaltGrid], start: int) -> Timeline:
         """The plan with a further version of these keys, in force from `start` on without end."""
@@ -97,10 +134,6 @@ class Timeline:
                 for key_hash, grid in grids.items()
             }
         )
-
-    def without_hard_ends(self) -> Timeline:
-        """The same plan, its last versions in force for ever."""
-        return self._with({key_hash: _ended(self.versions(key_hash), FOREVER) for key_hash in self.hard_ends})
 
     def without_before(self, time: int) -> Timeline:
         """The plan without versions that ended by `time`; a key that only the tail is left of is dropped."""
@@ -114,23 +147,39 @@ class Timeline:
 
 
 def without_unfinished(plan: Timeline | None) -> Timeline:
-    """A plan as a start needs it: an unfinished first step rolled back, and an empty one where there is none."""
-    if plan is None:
-        return Timeline()
-    return plan.without_hard_ends() if plan.hard_ends else plan
+    """A plan as a start needs it: an unfinished first step rolled back, or an empty plan where there is none."""
+    return Timeline() if plan is None else plan.without_hard_ends()
 
 
-def steered_grid(key_hash: int, partitions: int, wanted: SaltGrid, taken: Collection[int]) -> SaltGrid:
-    """The grid of salts whose cells land on the wanted partitions, given in rows of columns.
-
-    >>> steered_grid(7, 4, ((0, 1), (2, 3)), ())
-    ((9, 3), (2, 1))
-    """
-    salts = iter(salts_for(key_hash, partitions, [partition for row in wanted for partition in row], taken))
-    return tuple(tuple(next(salts) for _ in row) for row in wanted)
+def _ended(versions: Versions, end: int) -> Versions:
+    return (*versions[:-1], replace(versions[-1], end=end))
 
 
-def check_grid(key_hash: int, rows: SaltGrid) -> None:
+def _since(versions: Versions, time: int) -> Versions:
+    """The versions that go on past `time`; the first of them then stands for all time before it, too."""
+    kept = tuple(version for version in versions if version.end > time) or versions[-1:]
+    return (replace(kept[0], start=BEGINNING), *kept[1:])
+
+
+# ---- what exactness rests on
+
+
+def _check_versions(key_hash: int, versions: Versions) -> None:
+    """Refuse versions that leave a gap, overlap, or share a cell where a pair could meet twice."""
+    if not _MIN_INT <= key_hash <= _MAX_INT:
+        raise JoinPlanError(f"{key_hash} is not a key hash: Spark's `hash` is a 32-bit whole number")
+    if not versions or versions[0].start != BEGINNING:
+        raise JoinPlanError(f"the plan of key hash {key_hash} does not begin at the beginning of time")
+    if any(version.start >= version.end for version in versions) or versions[-1].end > FOREVER:
+        raise JoinPlanError(f"a version of key hash {key_hash} ends before it starts, or never starts")
+    if any(earlier.end != later.start for earlier, later in pairwise(versions)):
+        raise JoinPlanError(f"the versions of key hash {key_hash} do not follow each other without a gap")
+    for version in versions:
+        _check_grid(key_hash, version.rows)
+    _check_shared(key_hash, versions)
+
+
+def _check_grid(key_hash: int, rows: SaltGrid) -> None:
     """Refuse a grid in which a pair could miss each other, or meet twice."""
     if not rows or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
         raise JoinPlanError(f"the grid of key hash {key_hash} is empty or its rows differ in length; make it a x b")
@@ -139,23 +188,8 @@ def check_grid(key_hash: int, rows: SaltGrid) -> None:
         raise JoinPlanError(f"the grid of key hash {key_hash} uses a salt twice; every cell needs a salt of its own")
     if TAIL_SALT in salts and rows != TAIL:
         raise JoinPlanError(f"the grid of key hash {key_hash} uses salt {TAIL_SALT}, which only the tail may have")
-    if not all(_LOWEST_SALT <= salt <= _HIGHEST_SALT for salt in salts):
-        raise JoinPlanError(f"the grid of key hash {key_hash} has a salt that is no 32-bit whole number")
-
-
-def check_versions(key_hash: int, versions: Versions) -> None:
-    """Refuse versions that leave a gap, overlap, or share a cell where a pair could meet twice."""
-    if not _LOWEST_SALT <= key_hash <= _HIGHEST_SALT:
-        raise JoinPlanError(f"{key_hash} is no key hash: Spark's `hash` is a 32-bit whole number")
-    if not versions or versions[0].start != BEGINNING:
-        raise JoinPlanError(f"the plan of key hash {key_hash} does not begin at the beginning of time")
-    if any(version.start >= version.end for version in versions) or versions[-1].end > FOREVER:
-        raise JoinPlanError(f"a version of key hash {key_hash} ends before it starts, or never starts")
-    if any(earlier.end != later.start for earlier, later in pairwise(versions)):
-        raise JoinPlanError(f"the versions of key hash {key_hash} do not follow each other without a gap")
-    for version in versions:
-        check_grid(key_hash, version.rows)
-    _check_shared(key_hash, versions)
+    if not all(_MIN_INT <= salt <= _MAX_INT for salt in salts):
+        raise JoinPlanError(f"the grid of key hash {key_hash} has a salt that is not a 32-bit whole number")
 
 
 def _check_shared(key_hash: int, versions: Iterable[Version]) -> None:
@@ -170,11 +204,57 @@ def _check_shared(key_hash: int, versions: Iterable[Version]) -> None:
         seen |= version.salts
 
 
-def _ended(versions: Versions, end: int) -> Versions:
-    return (*versions[:-1], replace(versions[-1], end=end))
+# ---- the file
 
 
-def _since(versions: Versions, time: int) -> Versions:
-    """The versions that go on past `time`; the first of them then stands for all time before it, too."""
-    kept = tuple(version for version in versions if version.end > time) or versions[-1:]
-    return (replace(kept[0], start=BEGINNING), *kept[1:])
+def to_json(timeline: Timeline) -> str:
+    """The text that Spark reads."""
+    plan = [
+        {
+            "key": key_hash,
+            "versions": [
+                {"start": version.start, "end": version.end, "rows": [list(row) for row in version.rows]}
+                for version in versions
+            ],
+        }
+        for key_hash, versions in sorted(timeline.plans.items())
+    ]
+    return json.dumps({"format": FORMAT, "version": timeline.version, "plan": plan}, separators=(",", ":"))
+
+
+def from_json(text: str) -> Timeline:
+    """Read a timeline back, checking all that exactness rests on."""
+    try:
+        return _decode(json.loads(text))
+    except (JoinPlanError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise PlanFormatError(
+            f"the join's plan cannot be read: {error or type(error).__name__}. Batches fail until a sound plan is "
+            "published; put the last good file back. Never start over with an empty one: what the join holds was "
+            "placed by the plan that is lost."
+        ) from error
+
+
+def _decode(data: Any) -> Timeline:
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ValueError(f"it is not a plan of format {FORMAT}")
+    plans = [(_whole(entry["key"]), _decode_versions(entry["versions"])) for entry in data["plan"]]
+    if len(dict(plans)) != len(plans):
+        raise ValueError("it contains a key twice")
+    return Timeline(_whole(data["version"]), MappingProxyType(dict(plans)))
+
+
+def _decode_versions(entries: Any) -> Versions:
+    return tuple(
+        Version(
+            _whole(entry["start"]),
+            _whole(entry["end"]),
+            tuple(tuple(_whole(salt) for salt in row) for row in entry["rows"]),
+        )
+        for entry in entries
+    )
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is not a whole number")
+    return value

@@ -18,16 +18,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from foretide.joins.plan import Filling, Home, How, KeyGrid, KeyLoad, TailLoad, grid_of, imbalance
+from foretide.joins.plan import DefaultPartition, Filling, How, KeyGrid, KeyLoad, TailLoad, grid_of, imbalance
 from foretide.joins.planning.grid_shapes import WHOLE, GridShape, cell_rows, ladder
 from foretide.joins.planning.paper import most_frequent
 from foretide.joins.settings import JoinSettings
 from foretide.joins.task_costs import JoinCost
 
-_DEARER = 1.25
-_WIDTH = 4
-_WORTH_SPLITTING = 0.1
-_MOST_STEPS = 64
+_MAX_EXTRA_WORK = 1.25
+_MAX_CANDIDATES = 4
+_MIN_WEIGHT_SHARE = 0.1
+_MAX_STEPS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +77,23 @@ class _Placing:
 
     keys: Sequence[KeyLoad]
     start: Filling
-    home: Home
+    default_partition: DefaultPartition
     scale: _Scale
     cost: JoinCost | None
 
     def place(self, shapes: Mapping[int, GridShape], slack: float | None) -> _Attempt:
         """Place the keys with the largest cells first, each on the partitions that are least full with it.
 
-        A key in one piece stays at home unless that would become fuller than average by more than `slack`, and
-        fullest; without a `slack` it always stays.
+        A key in one piece stays on its default partition unless that would become fuller than average by more than
+        `slack`, and fullest; without a `slack` it always stays.
         """
         filling, cells = self.start.copy(), {}
         level = math.inf if slack is None else self._even(shapes) * (1 + slack)
         for load in sorted(self.keys, key=lambda load: (-cell_rows(load, shapes[load.key]), load.key)):
-            shape, at_home = shapes[load.key], self.home(load.key)
+            shape, default = shapes[load.key], self.default_partition(load.key)
             after = self.scale.with_cell(load.left / shape[0], load.right / shape[1], filling)
-            if shape == WHOLE and after[at_home] <= max(level, *self.scale.of_all(filling)):
-                chosen = [at_home]
+            if shape == WHOLE and after[default] <= max(level, *self.scale.of_all(filling)):
+                chosen = [default]
             else:
                 chosen = sorted(range(len(after)), key=after.__getitem__)[: shape[0] * shape[1]]
             filling.add(load, shape, chosen)
@@ -119,7 +119,7 @@ def balanced_grids(
     tail: Sequence[TailLoad],
     settings: JoinSettings,
     how: How,
-    home: Home,
+    default_partition: DefaultPartition,
     cost: JoinCost | None = None,
 ) -> dict[int, KeyGrid]:
     """Grids that bring the predicted LI down to `settings.target`, or as near to it as was found.
@@ -130,20 +130,20 @@ def balanced_grids(
     chosen = {load.key for load in keys}
     for load in hot:
         if load.key not in chosen:
-            start.add(load, WHOLE, [home(load.key)])
-    placing = _Placing(keys, start, home, _Scale.of(start, keys, cost), cost)
+            start.add(load, WHOLE, [default_partition(load.key)])
+    placing = _Placing(keys, start, default_partition, _Scale.of(start, keys, cost), cost)
     best = _best(list(_attempts(placing, settings.target, how)))
     return {
         key: grid_of(cells, best.shapes[key][1])
         for key, cells in best.cells.items()
-        if len(cells) > 1 or cells[0] != home(key)
+        if len(cells) > 1 or cells[0] != default_partition(key)
     }
 
 
 def _best(attempts: Sequence[_Attempt]) -> _Attempt:
     """The lowest LI among those that do not pay for it with more work on the fullest partition."""
     least = min(each.fullest for each in attempts)
-    return min((each for each in attempts if each.fullest <= _DEARER * least), key=lambda each: each.imbalance)
+    return min((each for each in attempts if each.fullest <= _MAX_EXTRA_WORK * least), key=lambda each: each.imbalance)
 
 
 def _attempts(placing: _Placing, target: float, how: How) -> Iterator[_Attempt]:
@@ -155,7 +155,7 @@ def _attempts(placing: _Placing, target: float, how: How) -> Iterator[_Attempt]:
         now = placing.place(shapes, target / 2)
         yield now
     rungs = {load.key: ladder(load, len(placing.start.left), how) for load in placing.keys}
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         finer = [] if now.imbalance <= target else list(_finer(placing, now, rungs))
         if not finer:
             return
@@ -178,11 +178,11 @@ def _finer(
         left, right = load.left / rows, load.right / columns
         return full[fullest] - scale.fullness(all_left - left, all_right - right, all_pairs - left * right)
 
-    there = [
+    candidates = [
         load for load in placing.keys if fullest in now.cells[load.key] and now.shapes[load.key] != rungs[load.key][-1]
     ]
-    there.sort(key=lambda load: (-weight(load), load.key))
-    for load in there[:_WIDTH]:
-        if weight(load) >= _WORTH_SPLITTING * weight(there[0]):
+    candidates.sort(key=lambda load: (-weight(load), load.key))
+    for load in candidates[:_MAX_CANDIDATES]:
+        if weight(load) >= _MIN_WEIGHT_SHARE * weight(candidates[0]):
             steps = rungs[load.key]
             yield {**now.shapes, load.key: steps[steps.index(now.shapes[load.key]) + 1]}

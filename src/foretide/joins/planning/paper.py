@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 
-from foretide.joins.plan import Filling, Home, How, JoinPlan, KeyGrid, KeyLoad, TailLoad, grid_of
+from foretide.joins.plan import DefaultPartition, Filling, How, JoinPlan, KeyGrid, KeyLoad, TailLoad, grid_of
 from foretide.joins.planning.grid_shapes import shape_for
 from foretide.joins.settings import JoinSettings
 
@@ -50,7 +50,7 @@ def paper_grids(
     settings: JoinSettings,
     before: JoinPlan,
     how: How,
-    home: Home,
+    default_partition: DefaultPartition,
 ) -> dict[int, KeyGrid]:
     """Algorithm 2: the routing table for the next window, changed as little as eq 14 allows."""
     partitions, filling = len(tail), Filling.of(tail)
@@ -61,7 +61,7 @@ def paper_grids(
     placed = {load.key for load in (*kept, *new)}
     for load in hot:
         if load.key not in placed:
-            filling.add(load, (1, 1), [home(load.key)])
+            filling.add(load, (1, 1), [default_partition(load.key)])
     grids = {}
     for load in (*kept, *new):
         old = before.grids.get(load.key)

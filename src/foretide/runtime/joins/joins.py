@@ -1,79 +1,163 @@
-"""All joins of a running query: each with its keeper, fed by every batch, asked and told by the control loop."""
+"""The joins of a running query: they see every batch; the control loop reads their views and changes their plans."""
 
 from __future__ import annotations
 
 import logging
+import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 from foretide.errors import JoinPlanError
-from foretide.runtime.joins.publisher import JoinPlanPublisher, ReadMaxima, Wanted
+from foretide.joins.placement.salts import tail_partition
+from foretide.joins.placement.spec import LEFT
+from foretide.joins.settings import WindowSettings
+from foretide.joins.task_costs import JoinCost, TaskCosts
+from foretide.joins.view import JoinView, with_imbalance
+from foretide.runtime.joins.key_windows import KeyWindows
+from foretide.runtime.joins.publisher import JoinPlanPublisher, ReadMaxima
 from foretide.spark.joins.cells import hard_end_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from foretide.control_folder.folder import ControlFolder
-    from foretide.joins.settings import WindowSettings
-    from foretide.joins.view import Grids, JoinView
+    from foretide.joins.plan import DefaultPartition, JoinPlan
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport
     from foretide.runtime.forecasts.keys import LiveKeyForecast
 
+_WINDOWS = WindowSettings()
 log = logging.getLogger("foretide")
 
 
+class LiveJoin:
+    """One join of a running query: its plan, the windows of its keys, and what its tasks cost."""
+
+    def __init__(
+        self,
+        folder: ControlFolder,
+        name: str,
+        read_maxima: ReadMaxima | None = None,
+        windows: WindowSettings = _WINDOWS,
+        forecast: LiveKeyForecast | None = None,
+    ) -> None:
+        self.publisher = JoinPlanPublisher(folder, name, read_maxima)
+        self.forecast = forecast
+        self._windows = KeyWindows(windows, forecast)
+        self._costs = TaskCosts()
+        self._window_cost: JoinCost | None = None
+        self._lock = threading.Lock()
+
+    def see(self, report: BatchReport) -> None:
+        """Take a batch in, in the order in which they were committed."""
+        with self._lock:
+            if report.state is not None and report.state.partitions:
+                self.publisher.set_partitions(report.state.partitions)
+            self._learn(report)
+            self.publisher.see(report)
+
+    def view(self) -> JoinView:
+        """The join as the control loop sees it."""
+        with self._lock:
+            spec, (plan, pending) = self.publisher.spec, self.publisher.plans()
+            keys, tail = self._windows.last(spec.partitions)
+            forecast, forecast_tail = self._windows.forecast(spec.partitions)
+            view = JoinView(
+                name=self.publisher.name,
+                partitions=spec.partitions,
+                how="left" if spec.bound.how == LEFT else "inner",
+                windows=self._windows.complete,
+                keys=keys,
+                tail=tail,
+                forecast=forecast,
+                forecast_tail=forecast_tail,
+                forecast_by=self._windows.forecast_by,
+                rows=self._costs.rows,
+                plan=plan,
+                pending=pending,
+                problem=self.publisher.obstacle,
+                names=self._windows.names,
+                cost=self._window_cost,
+            )
+            return with_imbalance(view, self._default_partition) if self._windows.count else view
+
+    def close(self) -> None:
+        """Take back a change that is under way, which nobody would finish, and end the forecasts."""
+        self.publisher.cancel()
+        if self.forecast is not None:
+            self.forecast.close()
+
+    @property
+    def problems(self) -> list[str]:
+        """What keeps the plan from being changed, and keys from being forecast."""
+        found = (self.publisher.problem, None if self.forecast is None else self.forecast.problem)
+        return [problem for problem in found if problem]
+
+    def _learn(self, report: BatchReport) -> None:
+        """Count the keys of a batch and learn from its tasks, which ran under the plan published before it."""
+        batch = report.joins.get(self.publisher.name)
+        if batch is None and report.input_rows:
+            return
+        plan, partitions = self.publisher.plans()[0], self.publisher.spec.partitions
+        self._costs = self._costs.learned(report, batch, plan, partitions, self._default_partition)
+        if batch is not None and self._windows.see(report, batch.left, batch.right):
+            self._window_cost = self._costs.of_window(self._windows.batches)
+
+    @property
+    def _default_partition(self) -> DefaultPartition:
+        return partial(tail_partition, partitions=self.publisher.spec.partitions)
+
+
 class Joins:
-    """The keepers of a query's joins, by name."""
+    """The joins of a query, by name."""
 
     def __init__(
         self,
         folder: ControlFolder,
         windows: WindowSettings,
-        maxima: ReadMaxima | None = None,
-        seer: Callable[[str], LiveKeyForecast] | None = None,
+        read_maxima: ReadMaxima | None = None,
+        forecast: Callable[[str], LiveKeyForecast] | None = None,
     ) -> None:
-        names = folder.joins()
-        self.seers = {} if seer is None else {name: seer(name) for name in names}
-        self.keepers = {name: JoinPlanPublisher(folder, name, maxima, windows, self.seers.get(name)) for name in names}
+        self._joins = {
+            name: LiveJoin(folder, name, read_maxima, windows, None if forecast is None else forecast(name))
+            for name in folder.joins()
+        }
 
     def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
         """Take a batch in."""
-        for keeper in self.keepers.values():
-            keeper.see(report)
+        for join in self._joins.values():
+            join.see(report)
 
-    def adopt(self, join: str, wanted: Wanted) -> None:
+    def adopt(self, join: str, plan: JoinPlan) -> None:
         """Begin a change of plan."""
-        if join not in self.keepers:
-            raise JoinPlanError(f"there is no join '{join}'; there are {', '.join(self.keepers) or 'none'}")
-        self.keepers[join].adopt(wanted)
+        if join not in self._joins:
+            raise JoinPlanError(f"there is no join '{join}'; joins of this query: {', '.join(self._joins) or 'none'}")
+        self._joins[join].publisher.adopt(plan)
 
     def died(self, message: str) -> bool:
         """Whether a query died at the hard end of a change, which has then been moved: it may be started again."""
         failure = hard_end_failure(message)
         if failure is None:
             return False
-        for keeper in self.keepers.values():
-            keeper.failed(failure.reached)
+        for join in self._joins.values():
+            join.publisher.retry(failure.reached)
         log.warning("a batch ran ahead of an announced plan and is tried again; nothing was lost: %s", failure)
         return True
 
     def close(self) -> None:
-        """Take back what is under way: nobody would go on with it, and the query would run into its hard end."""
-        for keeper in self.keepers.values():
-            keeper.cancel()
-        for seer in self.seers.values():
-            seer.close()
+        """Take back all changes that are under way: nobody would finish them, and queries would run into hard ends."""
+        for join in self._joins.values():
+            join.close()
 
     def views(self) -> Mapping[str, JoinView]:
         """Every join as it is known now."""
-        return {name: keeper.view() for name, keeper in self.keepers.items()}
+        return {name: join.view() for name, join in self._joins.items()}
 
-    def in_force(self) -> dict[str, Grids]:
-        """The plans, by join."""
-        return {name: keeper.grids() for name, keeper in self.keepers.items()}
+    def in_force(self) -> dict[str, JoinPlan]:
+        """The plan that was published last, by join."""
+        return {name: join.publisher.plans()[0] for name, join in self._joins.items()}
 
     @property
     def problems(self) -> list[str]:
-        """What keeps plans from being changed, and keys from being foreseen, in sentences."""
-        plans = [keeper.problem for keeper in self.keepers.values() if keeper.problem]
-        return plans + [seer.problem for seer in self.seers.values() if seer.problem]
+        """What keeps plans from being changed, and keys from being forecast, in sentences."""
+        return [problem for join in self._joins.values() for problem in join.problems]

@@ -1,6 +1,6 @@
-"""Rows of a join's keys over windows: what was seen in the last one, and what is foreseen for the next.
+"""Rows of a join's keys by window: counts of the last one, and a forecast for the next.
 
-Batches tell the most frequent keys of both sides. A window is the batches that ended in its seconds. All rows that no
+Batches report the most frequent keys of both sides. A window is the batches that ended in its seconds. All rows that no
 frequent key accounts for are the tail, which the hash spreads evenly.
 """
 
@@ -10,7 +10,7 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from foretide.forecasting.keys.vote import KeyVote
-from foretide.joins.plan import KeyLoad, TailLoad
+from foretide.joins.plan import Loads, loads_of
 from foretide.metrics.batch import JoinSide
 from foretide.runtime.forecasts.keys import MODEL
 
@@ -24,20 +24,19 @@ if TYPE_CHECKING:
 
 _LEFT, _RIGHT = 0, 1
 _OTHERS = "others"
-_MOST_NAMES = 5_000
-Loads = tuple[tuple[KeyLoad, ...], tuple[TailLoad, ...]]
+_MAX_NAMES = 5_000
 
 
 class KeyWindows:
-    """Counts keys window by window. What comes next is told by whichever model did best of late, on each side.
+    """Counts keys window by window; on each side the model that did best of late forecasts the next window.
 
     `count` windows are over, the last one with so many `batches`.
     """
 
-    def __init__(self, windows: WindowSettings, seer: LiveKeyForecast | None = None) -> None:
+    def __init__(self, windows: WindowSettings, net: LiveKeyForecast | None = None) -> None:
         self.windows, self.count, self.batches = windows, 0, 0
         self.names: dict[int, str] = {}
-        self._seer, self._votes = seer, (KeyVote(), KeyVote())
+        self._net, self._votes = net, (KeyVote(), KeyVote())
         self._began: float | None = None
         self._number = 0
         self._batches: deque[tuple[float, JoinSide | None, JoinSide | None]] = deque()
@@ -52,7 +51,7 @@ class KeyWindows:
         self._batches.append((report.finished, left, right))
         for side in (left, right):
             if side is not None:
-                self._name(side.names)
+                self._remember_names(side.names)
         number = self.windows.number(report.finished)
         if number > self._number and report.finished - self._began >= self.windows.window:
             self._number = number
@@ -60,59 +59,59 @@ class KeyWindows:
             return True
         return False
 
-    def _name(self, names: Mapping[int, str]) -> None:
-        """Remember what keys are called, of the latest ones."""
+    def _remember_names(self, names: Mapping[int, str]) -> None:
+        """Remember the names of the latest keys."""
         self.names = {**self.names, **names}
-        if len(self.names) > _MOST_NAMES:
+        if len(self.names) > _MAX_NAMES:
             self.names = dict(names)
 
     def _close(self, since: float) -> None:
         while len(self._batches) > 1 and self._batches[0][0] <= since:
             self._batches.popleft()
-        left, right = _added_up(left for _, left, _ in self._batches), _added_up(right for *_, right in self._batches)
+        left, right = _total(left for _, left, _ in self._batches), _total(right for *_, right in self._batches)
         if not left.rows + right.rows:
             return
-        self._hear()
+        self._take_forecast()
         self._last, self._last_rows = (left.keys or {}, right.keys or {}), (left.rows, right.rows)
         self.batches = len(self._batches)
-        sides = [self._known(side) for side in (_LEFT, _RIGHT)]
+        sides = [self._counts(side) for side in (_LEFT, _RIGHT)]
         for vote, window in zip(self._votes, sides, strict=True):
             vote.learn(window)
         self.count += 1
-        if self._seer is not None:
-            self._seer.learn(self.count, sides)
+        if self._net is not None:
+            self._net.learn(self.count, sides)
 
-    def _known(self, side: int) -> dict[Key, float]:
-        known: dict[Key, float] = {key: float(rows) for key, rows in self._last[side].items()}
-        known[_OTHERS] = max(self._last_rows[side] - sum(known.values()), 0.0)
-        return known
+    def _counts(self, side: int) -> dict[Key, float]:
+        counts: dict[Key, float] = {key: float(rows) for key, rows in self._last[side].items()}
+        counts[_OTHERS] = max(self._last_rows[side] - sum(counts.values()), 0.0)
+        return counts
 
-    def _hear(self) -> None:
-        """Take in what the net says of the window that is open, if it has said it by now."""
-        expected = None if self._seer is None else self._seer.expected(self.count)
+    def _take_forecast(self) -> None:
+        """Hand the net's forecast of the open window to the votes, if it has arrived."""
+        expected = None if self._net is None else self._net.expected(self.count)
         for vote, shares in zip(self._votes, expected or (), strict=False):
             vote.hear(MODEL, shares)
 
     @property
-    def told(self) -> int:
-        """The windows for which all is known that will be: of the last one only once a net that keeps up has spoken."""
-        return self.count if self._seer is None or not self._seer.is_awaited(self.count) else self.count - 1
+    def complete(self) -> int:
+        """Windows whose forecast is final: the last one counts only once a net that keeps up has answered."""
+        return self.count if self._net is None or not self._net.is_awaited(self.count) else self.count - 1
 
     @property
-    def by(self) -> str:
-        """The models that tell what is foreseen."""
-        return _said_by(self._votes)
+    def forecast_by(self) -> str:
+        """The models behind the forecast, each once."""
+        return " and ".join(dict.fromkeys(vote.best.model for vote in self._votes if vote.best))
 
     def last(self, partitions: int) -> Loads:
         """Rows of the last window."""
         left, right = self._last
         return loads_of(left, right, self._last_rows, partitions)
 
-    def foreseen(self, partitions: int) -> Loads:
-        """Rows of the window to come, if as many come as in the last one."""
+    def forecast(self, partitions: int) -> Loads:
+        """Rows of the next window, if as many arrive as in the last one."""
         if not self.count:
             return (), ()
-        self._hear()
+        self._take_forecast()
         counts = [
             {int(key): share * rows for key, share in best.shares.items() if key != _OTHERS} if best else {}
             for best, rows in zip((vote.best for vote in self._votes), self._last_rows, strict=True)
@@ -120,8 +119,8 @@ class KeyWindows:
         return loads_of(counts[_LEFT], counts[_RIGHT], self._last_rows, partitions)
 
 
-def _added_up(sides: Iterable[JoinSide | None]) -> JoinSide:
-    """What several batches saw of one side."""
+def _total(sides: Iterable[JoinSide | None]) -> JoinSide:
+    """One side of several batches, added up."""
     keys: Counter[int] = Counter()
     rows = 0
     for side in sides:
@@ -129,15 +128,3 @@ def _added_up(sides: Iterable[JoinSide | None]) -> JoinSide:
             keys.update(side.keys or {})
             rows += side.rows
     return JoinSide(rows, None, keys)
-
-
-def _said_by(votes: Iterable[KeyVote]) -> str:
-    """The models that are asked, one after the other, each once."""
-    return " and ".join(dict.fromkeys(vote.best.model for vote in votes if vote.best))
-
-
-def loads_of(left: Mapping[int, float], right: Mapping[int, float], rows: tuple[int, int], partitions: int) -> Loads:
-    """The keys that were counted, and the rest of all rows, taken as spread evenly."""
-    keys = tuple(KeyLoad(key, left.get(key, 0.0), right.get(key, 0.0)) for key in sorted({*left, *right}))
-    rest = [max(0.0, rows[_LEFT] - sum(left.values())), max(0.0, rows[_RIGHT] - sum(right.values()))]
-    return keys, (TailLoad(rest[_LEFT] / partitions, rest[_RIGHT] / partitions),) * partitions

@@ -94,7 +94,7 @@ class Actuator:
     def _plan_join(self, action: SetJoinPlan) -> None:
         if self._joins is None:
             raise ActionError("this query has no joins that can be planned")
-        self._joins.adopt(action.join, action.grids)
+        self._joins.adopt(action.join, action.plan)
 
     def _restarted(self, action: Restart) -> None:
         if self._restart is None:

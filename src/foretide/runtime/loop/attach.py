@@ -23,7 +23,7 @@ from foretide.settings.load import load_settings
 from foretide.settings.settings import Settings
 from foretide.spark.edges.edge import active_control_folder
 from foretide.spark.executors.executors import Executors
-from foretide.spark.joins.state import highest_times_of
+from foretide.spark.joins.statistics import highest_times_of
 from foretide.store.metric_store import MetricStore
 
 if TYPE_CHECKING:

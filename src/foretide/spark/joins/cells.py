@@ -1,4 +1,4 @@
-"""The cells of a skewed join's tuples as native expressions, by a plan that each batch reads anew.
+"""The cells of a skewed join's rows as native expressions, by a plan that each batch reads anew.
 
     live = live_plan(spark, url)                                                        # once, for both sides
     left = left.withColumn("versions", versions_of(plan_of(live), F.hash("key")))       # a column of its own
@@ -7,9 +7,10 @@
 Spark allows no subquery inside a higher-order function, so the versions of a row's key are a column before they
 are used. The join's keys are then the key columns, in the order in which they were hashed, and the salt behind them.
 
-The expressions give what `foretide.joins.placement.cells` gives. A tuple that reaches a hard end, or a plan that cannot
-be read, fails the batch: any default would put rows where their partners are not. Rows of keys without a plan, nearly
-all of them, cost one look into a map.
+A left row uses the plan at its own time. A right row goes to its column in every version in force at some time that a
+left row could have and still match it. So each pair within the bound meets in the left row's version, and nowhere else.
+A row that reaches a hard end, or a plan that cannot be read, fails the batch: any default would put rows where their
+partners are not. Rows of keys without a plan, nearly all of them, cost one look-up in a map.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from pyspark.sql import functions as F
 
 from foretide.errors import PastHardEndError
 from foretide.joins.placement.salts import TAIL_SALT
-from foretide.joins.placement.timeline_file import FORMAT
+from foretide.joins.placement.timeline import FORMAT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from foretide.joins.placement.cells import JoinBound
+    from foretide.joins.placement.spec import JoinBound
 
 OBSERVATION = "foretide_join_plan"
-"""Name of the metric in a query's progress that says which version of the plan a batch read."""
+"""Name of the metric in a query's progress with the version of the plan that a batch read."""
 
 _PAST_HARD_END = "FORETIDE-PAST-HARD-END"
 _UNREADABLE = (
@@ -40,61 +41,61 @@ _SCHEMA = (
     "plan array<struct<key: int, versions: array<struct<start: long, end: long, rows: array<array<int>>>>>>"
 )
 _SOUND = """format = {format} AND version IS NOT NULL AND forall(plan, entry ->
-    entry.key IS NOT NULL AND size(entry.versions) > 0 AND forall(entry.versions, held ->
-        held.start IS NOT NULL AND held.end IS NOT NULL AND size(held.rows) > 0 AND forall(held.rows, cells ->
-            size(cells) = size(held.rows[0]) AND size(cells) > 0 AND forall(cells, salt -> salt IS NOT NULL))))"""
+    entry.key IS NOT NULL AND size(entry.versions) > 0 AND forall(entry.versions, each ->
+        each.start IS NOT NULL AND each.end IS NOT NULL AND size(each.rows) > 0 AND forall(each.rows, cells ->
+            size(cells) = size(each.rows[0]) AND size(cells) > 0 AND forall(cells, salt -> salt IS NOT NULL))))"""
 
 
 def live_plan(spark: SparkSession, url: str, observation: str = OBSERVATION) -> DataFrame:
-    """The plan's file as a table of one row; make it once for both sides, so that they share one scan a batch.
+    """The plan's file as a table of one row; create it once for both sides, so that they share one scan a batch.
 
-    The file has to exist by now: Spark ignores for ever what was empty when the DataFrame was made. `observation` is
-    the metric's name, which has to differ between the joins of a query.
+    The file must exist already: Spark never reads a path that was empty when the DataFrame was created. `observation`
+    is the metric's name, which must differ between the joins of a query.
     """
     table = spark.read.schema(_SCHEMA).option("multiLine", value=True).option("mode", "FAILFAST").json(url)
     return table.observe(observation, F.max("version").alias("version"))
 
 
 def plan_of(live: DataFrame) -> Column:
-    """The plan as a map from key hash to versions, made and checked once a batch; null if it is not sound."""
+    """The plan as a map from key hash to versions, built and checked once a batch; null if it is not sound."""
     return live.select(F.when(F.expr(_SOUND.format(format=FORMAT)), F.map_from_entries("plan"))).scalar()
 
 
 def versions_of(plan: Column, key_hash: Column) -> Column:
     """The versions of a row's key, null for the tail; a plan that is not sound fails the batch.
 
-    `key_hash` is `hash` of the join's key columns, in the order in which they stand in the join.
+    `key_hash` is `hash` of the join's key columns, in the order in which the join has them.
     """
     unreadable = F.when(plan.isNull(), F.raise_error(F.lit(_UNREADABLE)))
     return unreadable.otherwise(F.try_element_at(plan, key_hash))
 
 
 def left_cells(versions: Column, key_hash: Column, row_hash: Column, time: Column) -> Column:
-    """The salts of a left tuple, to be exploded.
+    """The salts of a left row, to be exploded.
 
     Args:
         versions: The column made by `versions_of`.
         key_hash: The hash that it was made with, for the message of a failure.
-        row_hash: A hash of the tuple (xxhash64) that is the same whenever it is read again.
-        time: Its event time in microseconds (`unix_micros`). Without one it can match nothing, and any cell will do.
+        row_hash: A hash of the row (xxhash64) that is the same whenever it is read again.
+        time: Its event time in microseconds (`unix_micros`). A row without one matches nothing and may go to any cell.
     """
-    in_force = F.filter(versions, lambda held: (held["start"] <= time) & (time < held["end"]))
-    cells = F.get(F.transform(in_force, lambda held: _picked(held["rows"], row_hash)), 0)
+    in_force = F.filter(versions, lambda version: (version["start"] <= time) & (time < version["end"]))
+    cells = F.get(F.transform(in_force, lambda version: _picked(version["rows"], row_hash)), 0)
     return _placed(versions, time, F.coalesce(cells, _past(key_hash, time, versions)))
 
 
-def right_cells(versions: Column, key_hash: Column, row_hash: Column, time: Column, rule: JoinBound) -> Column:
-    """The salts of a right tuple, to be exploded; what is handed in is as for the left."""
-    first, last = time - F.lit(rule.after), time + F.lit(rule.before)
-    in_reach = F.filter(versions, lambda held: (held["start"] <= last) & (first < held["end"]))
-    columns = F.transform(in_reach, lambda held: F.transform(held["rows"], lambda row: _picked(row, row_hash)))
+def right_cells(versions: Column, key_hash: Column, row_hash: Column, time: Column, bound: JoinBound) -> Column:
+    """The salts of a right row, to be exploded; arguments are those of `left_cells`."""
+    first, last = time - F.lit(bound.after), time + F.lit(bound.before)
+    in_reach = F.filter(versions, lambda version: (version["start"] <= last) & (first < version["end"]))
+    columns = F.transform(in_reach, lambda version: F.transform(version["rows"], lambda row: _picked(row, row_hash)))
     past = last >= F.element_at(versions, -1)["end"]
     cells = F.when(past, _past(key_hash, last, versions)).otherwise(F.array_distinct(F.flatten(columns)))
     return _placed(versions, time, cells)
 
 
 def hard_end_failure(message: str) -> PastHardEndError | None:
-    """The failure at a hard end that a query's error speaks of, or None when it failed of something else.
+    """The failure at a hard end that a query's error contains, or None when it failed for another reason.
 
     >>> hard_end_failure("... FORETIDE-PAST-HARD-END key_hash=-7 reached=120 hard_end=100 ...").reached
     120
@@ -104,7 +105,7 @@ def hard_end_failure(message: str) -> PastHardEndError | None:
 
 
 def _placed(versions: Column, time: Column, cells: Column) -> Column:
-    """The tail's cell for nearly all rows, before anything dearer is worked out."""
+    """The tail's cell for nearly all rows, before anything more expensive is evaluated."""
     return F.when(versions.isNull() | time.isNull(), F.array(F.lit(TAIL_SALT))).otherwise(cells)
 
 

@@ -1,4 +1,4 @@
-"""What a skewed join is given: key columns of a common type, event times, bounds, and what the result is called."""
+"""The inputs of a skewed join, checked: key columns of a common type, event times, bounds; and its output columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql.types import DataType, StringType, TimestampType
 
 from foretide.durations import parse_duration
 from foretide.errors import JoinError, Problem
-from foretide.spark.joins.names import RESERVED
+from foretide.spark.edges.groupings import quoted
 from foretide.spark.stateful import WATERMARK
 
 if TYPE_CHECKING:
@@ -21,13 +21,20 @@ On = str | Sequence[str | tuple[str, str]]
 Bound = str | float
 Within = Bound | tuple[Bound, Bound]
 
-_SECOND = 1_000_000
+RESERVED = "_ft_"
+"""Prefix of the join's own columns, which no column of a user may have."""
+
+VERSIONS = f"{RESERVED}versions"
+SALT = f"{RESERVED}salt_"
+"""Prefix of columns of salts; the join's name follows, by which its state is found."""
+
+_SECOND_MICROS = 1_000_000
 _BINARY = "UTF8_BINARY"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A key: its column on both sides, and the type in which Spark compares them (None: as they are)."""
+    """A key: its column on both sides, and the types to which Spark casts them to compare them (None: no cast)."""
 
     left: str
     right: str
@@ -57,8 +64,8 @@ def bounds(within: Within) -> tuple[int, int]:
 
 def _micros(bound: Bound) -> int:
     if isinstance(bound, int | float) and bound < 0:
-        return -round(parse_duration(-bound) * _SECOND)
-    return round(parse_duration(bound) * _SECOND)
+        return -round(parse_duration(-bound) * _SECOND_MICROS)
+    return round(parse_duration(bound) * _SECOND_MICROS)
 
 
 def event_times(left: DataFrame, right: DataFrame, times: tuple[str, str] | None) -> tuple[str, str]:
@@ -75,10 +82,10 @@ def _event_time(frame: DataFrame, side: str, name: str | None) -> str | Problem:
     marked = {field.name: field.dataType for field in frame.schema.fields if WATERMARK in field.metadata}
     if not marked or (name is not None and name not in marked):
         what = "has no watermark" if name is None else f"has no watermark on '{name}'"
-        return Problem(f"{side} side", what, "Add .withWatermark(column, delay): without one its state grows for ever")
+        return Problem(f"{side} side", what, "Add .withWatermark(column, delay), which limits its state")
     if name is None and len(marked) > 1:
         what = f"has watermarks on {', '.join(marked)}"
-        return Problem(f"{side} side", what, "Say with times=(left column, right column) which one the bound is about")
+        return Problem(f"{side} side", what, "Choose the one of the bound with times=(left column, right column)")
     chosen = name or next(iter(marked))
     if not isinstance(marked[chosen], TimestampType):
         return Problem(f"{side} side", f"'{chosen}' is a {marked[chosen].simpleString()}", "Make it a timestamp")
@@ -92,10 +99,10 @@ def compared(left: DataFrame, right: DataFrame, pairs: Sequence[KeyPair]) -> lis
 
 
 def _compared(spark: SparkSession, pair: KeyPair, left: DataType, right: DataType) -> KeyPair:
-    """Let Spark's analyzer say what it would cast; rows have to be hashed as what they are compared as."""
+    """Ask Spark's analyzer what it would cast: rows must be hashed by the type in which they are compared."""
     casts = [F.lit(None).cast(kind).alias(side) for side, kind in (("l", left), ("r", right))]
-    asked = spark.range(0).select(*casts).select((F.col("l") == F.col("r")).alias("equal"))
-    equality: Any = asked._jdf.queryExecution().analyzed().expressions().apply(0).child()  # noqa: SLF001
+    frame = spark.range(0).select(*casts).select((F.col("l") == F.col("r")).alias("equal"))
+    equality: Any = frame._jdf.queryExecution().analyzed().expressions().apply(0).child()  # noqa: SLF001
     types = [equality.left().dataType().sql(), equality.right().dataType().sql()]
     return KeyPair(
         pair.left,
@@ -122,12 +129,12 @@ def output_columns(left: DataFrame, right: DataFrame, pairs: Sequence[KeyPair]) 
 
 
 def check_columns(left: DataFrame, right: DataFrame, pairs: Sequence[KeyPair]) -> None:
-    """Refuse keys that are not there, that Spark would not hash as it compares them, and names that clash."""
+    """Refuse keys that do not exist, or that Spark does not hash as it compares them, and names that clash."""
     problems = [] if pairs else [Problem("on", "names no key", "Name a column, several, or pairs (left, right)")]
     for frame, side, names in _sides(left, right, ([p.left for p in pairs], [p.right for p in pairs])):
         problems += _key_problems(frame, side, names)
         problems += [
-            Problem(f"{side} side", f"has a column '{name}'", f"Rename it: '{RESERVED}' is for the join itself")
+            Problem(f"{side} side", f"has a column '{name}'", f"Rename it: '{RESERVED}' is a reserved prefix")
             for name in frame.columns
             if name.startswith(RESERVED)
         ]
@@ -144,8 +151,8 @@ def check_columns(left: DataFrame, right: DataFrame, pairs: Sequence[KeyPair]) -
 
 def _key_problems(frame: DataFrame, side: str, names: Sequence[str]) -> list[Problem]:
     kinds = {field.name: field.dataType for field in frame.schema.fields}
-    there = f"There are: {', '.join(frame.columns)}"
-    problems = [Problem(f"{side} side", f"has no column '{name}'", there) for name in names if name not in kinds]
+    known = f"Its columns: {', '.join(frame.columns)}"
+    problems = [Problem(f"{side} side", f"has no column '{name}'", known) for name in names if name not in kinds]
     return problems + [
         Problem(f"{side} side", f"'{name}' has a collation", "Join on a plain string: equal keys have to hash alike")
         for name in names
@@ -155,8 +162,3 @@ def _key_problems(frame: DataFrame, side: str, names: Sequence[str]) -> list[Pro
 
 def _sides(left: DataFrame, right: DataFrame, each: Sequence[Any]) -> list[tuple[DataFrame, str, Any]]:
     return [(left, "left", each[0]), (right, "right", each[1])]
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark reads it, whatever it holds."""
-    return "`" + name.replace("`", "``") + "`"

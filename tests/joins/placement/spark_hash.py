@@ -1,14 +1,4 @@
-"""Spark's own row hash, outside Spark: what the SQL function `hash` gives (Murmur3 x86_32, seed 42).
-
-Stateful operators place a row on the partition `pmod(hash(keys...), partitions)`. The hash folds over the columns,
-each taking the hash so far as its seed, so with an int column `salt` behind the keys
-
-    hash(k1, ..., kn, salt) == hash_int(salt, seed=hash(k1, ..., kn))
-
-Whoever steers a key by salts therefore needs only the 32-bit hash of its key columns, and plans are kept under that
-hash, not under the key's values. Two keys of one hash merely share a grid. That stays exact, because the join
-still compares the keys themselves.
-"""
+"""Spark's `hash` of whole rows, outside Spark (Murmur3 x86_32, seed 42): proves `hash_int`, hashes keys in tests."""
 
 from __future__ import annotations
 
@@ -20,15 +10,10 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
+from foretide.joins.placement.salts import HASH_SEED
 
 if TYPE_CHECKING:
     from decimal import Decimal
-
-    from numpy.typing import ArrayLike, NDArray
-
-SEED = 42
-"""The seed of Spark's `hash`, and of its hash partitioning."""
 
 _MASK = 0xFFFFFFFF
 _LONG_DIGITS = 18
@@ -73,7 +58,7 @@ class StructKey:
 KeyType: TypeAlias = SimpleKey | DecimalKey | StructKey
 
 
-def hash_row(types: Sequence[KeyType], values: Sequence[Any], seed: int = SEED) -> int:
+def hash_row(types: Sequence[KeyType], values: Sequence[Any], seed: int = HASH_SEED) -> int:
     """`hash(columns...)` of one row, as Spark computes it. A null leaves the hash as it was.
 
     >>> hash_row([SimpleKey.STRING], ["Spark"]), hash_row([SimpleKey.INT], [None])
@@ -84,29 +69,6 @@ def hash_row(types: Sequence[KeyType], values: Sequence[Any], seed: int = SEED) 
         if value is not None:
             hashed = _hash_value(kind, value, hashed)
     return hashed
-
-
-def hash_int(values: ArrayLike, seeds: ArrayLike = SEED) -> NDArray[np.int32]:
-    """The hash of many ints at once, each with its own seed or all with one.
-
-    >>> hash_int([1, 2], hash_row([SimpleKey.STRING], ["hot"])).tolist()
-    [1238942752, -183506045]
-    """
-    word, start = np.broadcast_arrays(_words(values), _words(seeds))
-    mixed = (_rotated(word * np.uint32(0xCC9E2D51), 15)) * np.uint32(0x1B873593)
-    hashed = _rotated(start ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
-    hashed = hashed ^ np.uint32(4)
-    hashed = (hashed ^ (hashed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    hashed = (hashed ^ (hashed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    return (hashed ^ (hashed >> np.uint32(16))).view(np.int32)
-
-
-def _words(values: ArrayLike) -> NDArray[np.uint32]:
-    return np.atleast_1d(np.asarray(values, dtype=np.int64)).astype(np.uint32)
-
-
-def _rotated(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
-    return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
 
 
 def _hash_value(kind: KeyType, value: Any, seed: int) -> int:
@@ -130,7 +92,7 @@ def _hash_bytes(content: bytes, seed: int) -> int:
     aligned = len(content) - len(content) % 4
     state = _folded(content[:aligned], seed)
     for byte in content[aligned:]:
-        state = _mixed(state, byte - 256 if byte > 127 else byte)  # noqa: PLR2004 - Java's bytes are signed
+        state = _mixed(state, byte - 256 if byte > 127 else byte)
     return _finished(state, len(content))
 
 
@@ -174,7 +136,7 @@ def _unscaled(value: Decimal, kind: DecimalKey) -> int:
     """The digits as one whole number at the column's scale; digits that the column could not hold are refused."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise ValueError(f"{value} is no number, and a decimal column cannot hold it")  # noqa: TRY004 - a bad value
+        raise ValueError(f"{value} is not a number; a decimal column cannot hold it")  # noqa: TRY004 - a bad value
     number = int("".join(map(str, digits)))
     shift = exponent + kind.scale
     scaled, left_over = divmod(number * int(10 ** max(shift, 0)), int(10 ** max(-shift, 0)))
