@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from foretide.metrics.audit import FirstEdge, audit
+from foretide.metrics.audit import audit
 from foretide.metrics.batch import BatchReport, EdgeFlow, SourceRange, TupleIds
+from foretide.topology.shape import FirstEdge
 
 
 def handed_out(spout, rows, start=100):

@@ -22,7 +22,7 @@ from foretide.status.running import home
 from foretide.store.metric_store import MetricStore
 from foretide.store.records import AlarmRecord
 from foretide.store.writer import StoreWriter, WriterSettings
-from foretide.topology.first_edges import sole_sources
+from foretide.topology.shape import sole_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
