@@ -149,7 +149,7 @@ class Bench:
         began = self._cpu()
         query = writer.trigger(processingTime="0 seconds").start()
         if variant == "foretide":
-            ft.control(query, ["hot_keys"], settings=settings(), folder=str(place / "control"))
+            ft.control(query, ["hot_keys"], settings=settings(), control_folder=str(place / "control"))
         while query.isActive and self._last_batch(query) < BATCHES - 1:
             time.sleep(0.1)
         query.processAllAvailable()
@@ -254,7 +254,7 @@ def settings() -> ft.Settings:
 def joins(left: DataFrame, right: DataFrame, variant: str, control: str) -> DataFrame:
     """The same join in every way there is."""
     if variant == "foretide":
-        return ft.join(left, right, [("lkey", "rkey")], f"{BOUND} seconds", control=control)
+        return ft.join(left, right, [("lkey", "rkey")], f"{BOUND} seconds", control_folder=control)
     bound = f"rt >= lt - INTERVAL {BOUND} SECONDS AND rt <= lt + INTERVAL {BOUND} SECONDS"
     match variant:
         case "BiStream-like":

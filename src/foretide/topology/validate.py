@@ -88,8 +88,8 @@ def _spouts(topology: Topology) -> Iterator[Problem]:
     for spout in topology.spouts:
         if not topology.readers(spout.id, "default"):
             yield Problem(spout.id, "no bolt reads this spout", f"Add From('{spout.id}') to a bolt, or remove it")
-        for what, cure in spout.source.problems():
-            yield Problem(spout.id, what, cure)
+        for what, remedy in spout.source.problems():
+            yield Problem(spout.id, what, remedy)
 
 
 def _bolt(topology: Topology, bolt: Bolt) -> Iterator[Problem]:

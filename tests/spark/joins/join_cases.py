@@ -152,7 +152,13 @@ class Driver:
         left, right = streams or sides(spark, folder / "input", shape)
         self.control = ControlFolder(str(folder / "control"))
         self.frame = ft.join(
-            left, right, list(shape.on), shape.bound, shape.how, control=self.control.location, partitions=PARTITIONS
+            left,
+            right,
+            list(shape.on),
+            shape.bound,
+            shape.how,
+            control_folder=self.control.location,
+            partitions=PARTITIONS,
         )
         self.keeper = JoinPlanPublisher(self.control, "join")
         self.results = []

@@ -73,7 +73,9 @@ class Run:
         self.spark, self.folder, self.mode = spark, folder, mode
         shape, control = mode.shape, ControlFolder(str(folder / "control"))
         left, right = sides(spark, folder / "input", shape)
-        frame = ft.join(left, right, list(shape.on), shape.bound, control=control.location, partitions=PARTITIONS)
+        frame = ft.join(
+            left, right, list(shape.on), shape.bound, control_folder=control.location, partitions=PARTITIONS
+        )
         self.keeper = JoinPlanPublisher(control, "join", self._maxima)
         self._rng, self._told, self._started = np.random.default_rng(4), {}, threading.Event()
         writer = slowed(frame, mode.slow).writeStream.foreachBatch(self._take).trigger(availableNow=True)

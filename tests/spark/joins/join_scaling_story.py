@@ -60,7 +60,7 @@ class Story:
         self.levers.resize(1)
         self.wait(lambda: len(self.levers.executors()) == 1)
         control = str(folder / "control")
-        joined = ft.join(self.stream("l"), self.stream("r"), [("lkey", "rkey")], "2 seconds", control=control)
+        joined = ft.join(self.stream("l"), self.stream("r"), [("lkey", "rkey")], "2 seconds", control_folder=control)
         writer = kept(joined).writeStream.format("parquet").option("path", str(folder / "out"))
         self.query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
         settings = ft.Settings(
@@ -69,7 +69,9 @@ class Story:
             trials=EvaluationSettings(roll_back=False),
             monitoring=ft.MonitorSettings(store="", workers_every=1.0, machines_every=0),
         )
-        self.controller = ft.control(self.query, ["hot_keys"], settings=settings, most_executors=2, folder=control)
+        self.controller = ft.control(
+            self.query, ["hot_keys"], settings=settings, most_executors=2, control_folder=control
+        )
 
     def feed(self):
         put(self.folder, self.files)

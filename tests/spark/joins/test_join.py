@@ -120,7 +120,7 @@ def test_what_cannot_be_joined_is_said_with_what_to_do(spark, tmp_path):
 
     def problem(left, right, on="k", **more):
         with pytest.raises(ft.errors.JoinError) as raised:
-            ft.join(left, right, on, "1 minute", control=str(tmp_path), **more)
+            ft.join(left, right, on, "1 minute", control_folder=str(tmp_path), **more)
         return str(raised.value)
 
     assert "right side: has no watermark. Add .withWatermark" in problem(good, bare)
@@ -128,8 +128,8 @@ def test_what_cannot_be_joined_is_said_with_what_to_do(spark, tmp_path):
     assert "right side: also has a column 't'. Rename" in problem(good, good)
     assert "is not a usable name" in problem(good, other, name="a/b")
     with pytest.raises(ft.errors.JoinPlanError, match="'full' join cannot be split"):
-        ft.join(good, other, "k", "1 minute", "full", control=str(tmp_path))
-    joined = ft.join(good, other, "k", "1 minute", control=str(tmp_path))
+        ft.join(good, other, "k", "1 minute", "full", control_folder=str(tmp_path))
+    joined = ft.join(good, other, "k", "1 minute", control_folder=str(tmp_path))
     assert joined.columns == ["k", "t", "u"]
 
 
@@ -139,7 +139,7 @@ def test_a_join_whose_plan_is_lost_or_was_made_for_another_bound_is_refused(spar
     control = ControlFolder(str(tmp_path))
 
     def joined(within):
-        return ft.join(left, right, "k", within, control=str(tmp_path))
+        return ft.join(left, right, "k", within, control_folder=str(tmp_path))
 
     joined("1 minute")
     joined("2 minutes")

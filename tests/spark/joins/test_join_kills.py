@@ -205,7 +205,9 @@ def leapt(rows, since):
 
 def topology(folder, shape, control):
     def load(spark):
-        return ft.join(*sides(spark, folder / "input", shape), list(shape.on), shape.bound, control=control.location)
+        return ft.join(
+            *sides(spark, folder / "input", shape), list(shape.on), shape.bound, control_folder=control.location
+        )
 
     return ft.Topology(
         "pairs", [ft.Spout("joined", ft.Stream(load))], [ft.Bolt("pairs", lambda pairs: pairs, [ft.From("joined")])]

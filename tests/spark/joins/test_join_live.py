@@ -50,13 +50,15 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
     before = {name: spark.conf.get(name, None) for name in chosen}
     for name, value in chosen.items():
         spark.conf.set(name, value)
-    joined = ft.join(*sides(spark, tmp_path / "input", SHAPE), "k", SHAPE.bound, control=str(tmp_path / "control"))
+    joined = ft.join(
+        *sides(spark, tmp_path / "input", SHAPE), "k", SHAPE.bound, control_folder=str(tmp_path / "control")
+    )
     joined = joined.withColumn("at", F.spark_partition_id())
     writer = joined.writeStream.format("memory").queryName("live").option("checkpointLocation", str(tmp_path / "cp"))
     query = writer.start()
     for name, value in before.items():
         spark.conf.unset(name) if value is None else spark.conf.set(name, value)
-    controller = ft.control(query, ["hot_keys"], settings=settings, folder=str(tmp_path / "control"))
+    controller = ft.control(query, ["hot_keys"], settings=settings, control_folder=str(tmp_path / "control"))
     number, planned_at, by_tasks = 0, None, []
     while number < 60 and (planned_at is None or number < planned_at + 12):
         put(tmp_path / "input", number, rows_of(number))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from foretide.metrics.metric import Sample
     from foretide.metrics.snapshot import Key, Snapshot
     from foretide.settings.monitoring import MonitorSettings
-    from foretide.spark.executors.listing import Workers
+    from foretide.spark.executors.executors import Workers
     from foretide.topology.graph import Topology
 
 log = logging.getLogger("foretide")

@@ -23,7 +23,7 @@ def task_of(grouping: Grouping, frame: DataFrame, pool: int, ring: Column | None
         case Global():
             return F.spark_partition_id() * 0  # a constant that the optimizer cannot fold away with its name
         case Direct(task):
-            return F.col(_quoted(task)).cast("int")
+            return F.col(quoted(task)).cast("int")
         case Custom(task):
             return (F.expr(task) if isinstance(task, str) else task()).cast("int")
         case PartialKey():
@@ -56,7 +56,7 @@ def hashable(frame: DataFrame, columns: Iterable[str]) -> list[Column]:
 
 
 def _hashable(name: str, kind: DataType | None) -> Column:
-    column = F.col(_quoted(name))
+    column = F.col(quoted(name))
     return F.to_json(F.struct(column)) if kind is not None and _has_no_hash(kind) else column
 
 
@@ -72,5 +72,6 @@ def _has_no_hash(kind: Any) -> bool:
             return False
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column's name as Spark reads it, whatever it holds."""
     return "`" + name.replace("`", "``") + "`"

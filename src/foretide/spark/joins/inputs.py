@@ -11,8 +11,9 @@ from pyspark.sql.types import DataType, StringType, TimestampType
 
 from foretide.durations import parse_duration
 from foretide.errors import JoinError, Problem
+from foretide.spark.edges.groupings import quoted
 from foretide.spark.joins.names import RESERVED
-from foretide.spark.stateful import WATERMARK
+from foretide.spark.state import WATERMARK
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -155,8 +156,3 @@ def _key_problems(frame: DataFrame, side: str, names: Sequence[str]) -> list[Pro
 
 def _sides(left: DataFrame, right: DataFrame, each: Sequence[Any]) -> list[tuple[DataFrame, str, Any]]:
     return [(left, "left", each[0]), (right, "right", each[1])]
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark reads it, whatever it holds."""
-    return "`" + name.replace("`", "``") + "`"

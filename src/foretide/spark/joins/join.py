@@ -15,8 +15,8 @@ from foretide.errors import JoinError, Problem
 from foretide.joins.placement.cells import INNER, JoinBound
 from foretide.joins.placement.spec import JoinSpec
 from foretide.joins.placement.timeline import without_unfinished
-from foretide.spark.edges.edge import control_folder
-from foretide.spark.edges.groupings import hashable
+from foretide.spark.edges.groupings import hashable, quoted
+from foretide.spark.edges.routes import find_control_folder
 from foretide.spark.joins.cells import left_cells, live_plan, plan_of, right_cells, versions_of
 from foretide.spark.joins.inputs import (
     KeyPair,
@@ -29,7 +29,6 @@ from foretide.spark.joins.inputs import (
     key_columns,
     key_pairs,
     output_columns,
-    quoted,
 )
 from foretide.spark.joins.names import SALT, VERSIONS
 from foretide.spark.joins.statistics import plan_observation, watched
@@ -57,7 +56,7 @@ def join(
     times: tuple[str, str] | None = None,
     partitions: int | None = None,
     statistics: bool = True,
-    control: str | None = None,
+    control_folder: str | None = None,
 ) -> DataFrame:
     """Join two streams; the control loop may split hot keys over the partitions while it runs.
 
@@ -73,8 +72,8 @@ def join(
         partitions: Of the join's state: what the checkpoint was started with, by default
             `spark.sql.shuffle.partitions`. Wrong ones cost balance, never rows.
         statistics: Whether each batch tells its frequent keys. Without them nothing is planned.
-        control: The control folder; by default the session's setting `spark.foretide.control`, or the folder
-            `foretide` in `spark.sql.streaming.checkpointLocation`.
+        control_folder: Where plans are published; by default the session's setting `spark.foretide.controlFolder`, or
+            the folder `foretide` in `spark.sql.streaming.checkpointLocation`.
 
     Raises:
         JoinError: Something cannot be joined like that; lists every problem and what to do.
@@ -85,7 +84,7 @@ def join(
     times = event_times(left, right, times)
     pairs = compared(left, right, pairs)
     rule = JoinBound(*bounds(within), how=how)
-    folder = control_folder(left.sparkSession, control)
+    folder = find_control_folder(left.sparkSession, control_folder)
     chosen = partitions or int(left.sparkSession.conf.get(_PARTITIONS, None) or _SPARKS_OWN)
     _prepare(folder, name, JoinSpec(rule, chosen, statistics))
     live = live_plan(left.sparkSession, folder.join_plan_url(name), plan_observation(name))

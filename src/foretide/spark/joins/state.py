@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from foretide.errors import JoinPlanError
 from foretide.joins.placement.plan_change import Maxima
-from foretide.spark.joins.inputs import quoted
+from foretide.spark.edges.groupings import quoted
 from foretide.spark.joins.names import SALT
-from foretide.spark.stateful import WATERMARK
+from foretide.spark.state import WATERMARK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
