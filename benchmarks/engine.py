@@ -93,7 +93,7 @@ def compare(modes: Modes, batches: int, rounds: int) -> dict[str, float]:
 def throughput(spark: SparkSession, *, quick: bool) -> list[dict[str, Any]]:
     rows, batches, rounds = (200_000, 2, 1) if quick else (2_000_000, 5, 4)
     with tempfile.TemporaryDirectory(prefix="foretide-bench-") as control:
-        routed = ft.edge("parse", ft.Dynamic(by=("value",)), replicas=POOL, control=control)
+        routed = ft.edge("parse", ft.Dynamic(by=("value",)), replicas=POOL, control_folder=control)
         modes: Modes = {
             "routed edge": (lambda: urls(lines(spark, rows).transform(routed)), None),
             "repartition(n)": (lambda: urls(barrier(lines(spark, rows).repartition(POOL))), None),
@@ -163,8 +163,8 @@ def watching(spark: SparkSession, *, quick: bool) -> list[dict[str, Any]]:
 
 
 def watched(spark: SparkSession, rows: int, control: str) -> Modes:
-    edge = ft.edge("parse", ft.Dynamic(by=("value",)), replicas=POOL, control=control)
-    with_ids = ft.edge("parse", ft.Dynamic(by=("value",)), replicas=POOL, control=control, audit=True)
+    edge = ft.edge("parse", ft.Dynamic(by=("value",)), replicas=POOL, control_folder=control)
+    with_ids = ft.edge("parse", ft.Dynamic(by=("value",)), replicas=POOL, control_folder=control, audit=True)
     lines(spark, rows).transform(edge)  # the table has to be there before the bare edge reads it
     return {
         "nothing": (lambda: urls(bare_edge(lines(spark, rows), control)), None),

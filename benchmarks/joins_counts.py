@@ -37,7 +37,7 @@ def hot_counts(spark: SparkSession, folder: Path, *, quick: bool) -> list[dict[s
 def counted(spark: SparkSession, control: str, grouping: str, rows: int) -> dict[str, Any]:
     key = F.when(F.col("id") % 2 == 0, F.lit(0)).otherwise(F.pmod(F.xxhash64("id"), F.lit(KEYS)))
     placed = spark.range(rows, numPartitions=4).withColumn("key", key)
-    behind = placed.transform(ft.edge("count", GROUPINGS[grouping], pool=TASKS, control=control))
+    behind = placed.transform(ft.edge("count", GROUPINGS[grouping], pool=TASKS, control_folder=control))
     began = time.perf_counter()
     parts = behind.mapInArrow(part, "task int, key long, n long, weight long").persist()
     merged = parts.groupBy("key").agg(F.sum("n").alias("n"), F.sum("weight").alias("weight"))

@@ -2,12 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from foretide.metrics.audit import FirstEdge, audit
+from foretide.metrics.audit import audit
 from foretide.metrics.batch import BatchReport, EdgeFlow, SourceRange, TupleIds
+from foretide.topology.shape import FirstEdge
 
 
-def handed_out(spout, rows, start=100):
-    return SourceRange({"spout": spout, "row": start}, {"spout": spout, "row": start + rows}, {}, rows)
+def handed_out(spout, rows):
+    return SourceRange(rows, spout=spout, rows=rows)
 
 
 FIRST = {"parse": FirstEdge(("lines",))}
@@ -62,7 +63,7 @@ def test_copies_and_several_spouts_are_counted_in():
 
 
 def test_a_source_that_does_not_count_its_rows_proves_nothing():
-    report = replace(with_edge("parse", EdgeFlow(1, 1)), sources=(SourceRange({}, {"logOffset": 3}, {}, 300),))
+    report = replace(with_edge("parse", EdgeFlow(1, 1)), sources=(SourceRange(300),))
     assert kinds(report) == []
 
 

@@ -73,7 +73,7 @@ REPORT = BatchReport(
         "count": EdgeFlow(240, 240, per_task=(240,)),
         "parse.out": EdgeFlow(300, 600, readers=2),
     },
-    sources=(SourceRange({"spout": "lines", "row": 0}, {"spout": "lines", "row": 600}, {"row": 650}, 600),),
+    sources=(SourceRange(600, spout="lines", rows=600, backlog=50),),
     tasks=(*LINES, *PARSE, *PASSING, *COUNT, *OTHERS),
     phases={
         "triggerExecution": 1500,
@@ -282,7 +282,7 @@ def test_a_spout_whose_clock_tells_no_arrivals_is_judged_by_what_was_taken():
 
 
 def test_a_lag_that_one_source_does_not_tell_is_not_known_for_all():
-    blind = SourceRange({}, {"logOffset": 1}, {}, 5)
+    blind = SourceRange(5)
     found = figures(replace(REPORT, sources=(*REPORT.sources, blind)))
     assert ("total_lag", "app") not in found
     assert found["lag", "lines"] == 50

@@ -1,7 +1,6 @@
-from foretide.metrics.audit import FirstEdge
-from foretide.topology.first_edges import first_edges, sole_sources
 from foretide.topology.graph import Bolt, From, Spout, Topology
 from foretide.topology.groupings import All, Fields
+from foretide.topology.shape import FirstEdge, first_edges, sole_sources
 from foretide.topology.sources import Rate
 
 

@@ -14,6 +14,7 @@ from foretide.topology.groupings import (
     PartialKey,
     Shuffle,
 )
+from foretide.topology.modes import ExecutionMode
 from foretide.topology.sinks import Console, Json, Memory, Parquet, Table
 from foretide.topology.sources import Rate, Replay, Socket, Stream
 from foretide.topology.validate import find_problems, find_run_problems
@@ -326,3 +327,14 @@ def test_an_unknown_guarantee_is_answered_with_the_known_ones():
     (problem,) = find_run_problems(CHAIN, Parquet("out"), "twice")
     assert problem.where == "guarantee"
     assert problem.remedy == "Choose one of exactly-once, at-least-once, at-most-once, none"
+
+
+def test_a_mode_says_which_sources_sinks_and_guarantees_it_can_run():
+    mode = ExecutionMode("picky", sources=(Rate,), sinks=(Console,), guarantees=("none",))
+    app = Topology("app", [spout("lines"), spout("more", Socket("host", 1))], [bolt("parse", "lines", "more")])
+    found = find_run_problems(app, Json("out"), "at-least-once", mode)
+    assert [(each.where, each.remedy) for each in found if "picky" in each.what] == [
+        ("more", "Use Rate"),
+        ("sink", "Use Console"),
+        ("guarantee", "Use none"),
+    ]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.control_folder.folder import ControlFolder
 from foretide.spark.joins.join import join
-from foretide.spark.sources.read import load as load_source
+from foretide.spark.sources.port import LoadContext
+from foretide.spark.sources.registry import source_port
 from foretide.topology.sources import Replay
 from foretide.workloads.curve import Curve
 from foretide.workloads.taxi import TaxiOrders, VehiclePositions
@@ -54,7 +55,7 @@ class City:
 def build(spark: Any, city: City, folder: ControlFolder, *, adaptive: bool = True) -> DataFrame:
     """The join: Foretide's, or Spark's own with the same rows."""
     left, right = (
-        load_source(spark, name, replay, folder)
+        source_port(replay).load(LoadContext(spark, name, folder))
         for name, replay in zip(("orders", "positions"), city.replays(), strict=True)
     )
     orders = left.selectExpr("cell", "order_id", "event_time AS ordered").withWatermark("ordered", _DELAY)

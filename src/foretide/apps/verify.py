@@ -1,4 +1,4 @@
-"""A replayed run from beginning to end: when it is over, and whether what came out is what had to come out."""
+"""A run whose input can be made again: when it is over, and whether its output is what it has to be."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from foretide.spark.sources.replay import ReplayPlan
-from foretide.topology.sources import Replay
+from foretide.errors import WorkloadError
+from foretide.spark.sources.registry import source_port
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from foretide.metrics.batch import BatchReport, SourceRange
     from foretide.runtime.pipeline.submit import Pipeline
+    from foretide.spark.sources.port import SourcePort
     from foretide.topology.graph import Topology
-
-_CHUNK = 500_000
 
 
 @dataclass(frozen=True)
@@ -36,54 +35,47 @@ class Verification:
         return not self.missing and not self.surplus
 
 
-def replay_of(topology: Topology) -> ReplayPlan:
-    """The replay of a topology's one spout."""
+def replay_of(topology: Topology) -> SourcePort[Any]:
+    """The source of a topology's one spout."""
     (spout,) = topology.spouts
-    assert isinstance(spout.source, Replay)  # noqa: S101 - the applications replay
-    return ReplayPlan(spout.source)
+    return source_port(spout.source)
 
 
 def taken_by(report: BatchReport) -> SourceRange | None:
-    """The rows that a batch took from the replay."""
+    """The rows that a batch took from a source that counts them."""
     return next((source for source in report.sources if source.rows is not None), None)
 
 
-def is_over(pipeline: Pipeline, plan: ReplayPlan) -> bool:
+def is_over(pipeline: Pipeline, source: SourcePort[Any]) -> bool:
     """Whether the last row was committed and, where Spark keeps state, the batch after it that closes the windows."""
     reports = list(pipeline.reports)
-    ends = [taken.end["row"] for report in reports if (taken := taken_by(report))]
+    ends = [bool(source.is_over(taken)) for report in reports if (taken := taken_by(report))]
     needed = 2 if reports and reports[-1].stateful else 1
-    return len(ends) >= needed and ends[-needed:] == [plan.total_rows] * needed
+    return len(ends) >= needed and all(ends[-needed:])
 
 
 def origin_of(pipeline: Pipeline) -> float:
-    """When the replay began, in seconds since 1970."""
-    taken = next(taken for report in list(pipeline.reports) if (taken := taken_by(report)))
-    return float(taken.end["origin_ms"]) / 1000
-
-
-def input_rows(plan: ReplayPlan, origin: float) -> pd.DataFrame:
-    """All rows with a payload that the replay handed out, made again."""
-    import pyarrow as pa  # noqa: PLC0415 - only for the check at the end
-
-    total = plan.payload_rows or 0
-    cuts = range(0, total, _CHUNK)
-    batches = [plan.rows(first, min(first + _CHUNK, total), origin) for first in cuts]
-    frame: pd.DataFrame = pa.Table.from_batches(batches, plan.schema).to_pandas()
-    return frame
+    """When the source began, in seconds since 1970."""
+    return replay_of(pipeline.topology).origin(_first_taken(pipeline)) or 0.0
 
 
 def verify(
-    pipeline: Pipeline, plan: ReplayPlan, result: str, truth: Callable[[pd.DataFrame], pd.DataFrame]
+    pipeline: Pipeline, source: SourcePort[Any], result: str, truth: Callable[[pd.DataFrame], pd.DataFrame]
 ) -> Verification:
     """Compare an output stream with the truth worked out from the input without Spark."""
-    expected = truth(input_rows(plan, origin_of(pipeline)))
-    columns = list(expected.columns)
-    found = pipeline.output(result).toPandas()[columns]
-    wanted, there = _multiset(expected), _multiset(found)
+    table = source.input_table(_first_taken(pipeline))
+    if table is None:
+        raise WorkloadError("the input cannot be read again: verify needs a source that makes its rows again")
+    expected = truth(table.to_pandas())
+    found = pipeline.output(result).toPandas()[list(expected.columns)]
+    wanted, written = _multiset(expected), _multiset(found)
     return Verification(
-        plan.total_rows or 0, len(expected), len(found), (wanted - there).total(), (there - wanted).total()
+        source.total_rows or 0, len(expected), len(found), (wanted - written).total(), (written - wanted).total()
     )
+
+
+def _first_taken(pipeline: Pipeline) -> SourceRange:
+    return next(taken for report in list(pipeline.reports) if (taken := taken_by(report)))
 
 
 def _multiset(frame: pd.DataFrame) -> Counter[tuple[Any, ...]]:

@@ -20,7 +20,7 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class AuditFailure:
-    """Something is wrong, and where."""
+    """A mismatch: what kind, in which batch, on which edge."""
 
     kind: Kind
     batch: int
@@ -28,25 +28,21 @@ class AuditFailure:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class FirstEdge:
-    """An edge that is fed by spouts alone, so that its records can be compared with the sources' offsets."""
-
-    spouts: tuple[str, ...]
-    copies: int = 1
+FirstEdges = Mapping[str, tuple[tuple[str, ...], int]]
+"""Edges that only spouts feed: the spouts, and how many copies of each row they get."""
 
 
-def audit(report: BatchReport, first_edges: Mapping[str, FirstEdge], *, routed: bool = True) -> list[AuditFailure]:
+def audit(report: BatchReport, first_edges: FirstEdges, *, routed: bool = True) -> list[AuditFailure]:
     """Every mismatch of a batch. Spark counts retried tasks twice, so the counts of a retried batch prove nothing."""
-    alarms = [*_ids(report)]
+    failures = [*_ids(report)]
     if routed and report.route_version is None and report.input_rows:
         message = "the route table could not be read; the default split was used, and no row was lost"
-        alarms.append(AuditFailure("routes-unreadable", report.batch, None, message))
+        failures.append(AuditFailure("routes-unreadable", report.batch, None, message))
     if report.edges is not None and not report.retried:
         for name, flow in report.edges.items():
-            alarms += _counts(report.batch, name, flow)
-        alarms += _sources(report, report.edges, first_edges)
-    return alarms
+            failures += _counts(report.batch, name, flow)
+        failures += _sources(report, report.edges, first_edges)
+    return failures
 
 
 def _counts(batch: int, edge: str, flow: EdgeFlow) -> Iterator[AuditFailure]:
@@ -57,19 +53,17 @@ def _counts(batch: int, edge: str, flow: EdgeFlow) -> Iterator[AuditFailure]:
         yield AuditFailure("rows-differ", batch, edge, message)
 
 
-def _sources(
-    report: BatchReport, edges: Mapping[str, EdgeFlow], first_edges: Mapping[str, FirstEdge]
-) -> Iterator[AuditFailure]:
+def _sources(report: BatchReport, edges: Mapping[str, EdgeFlow], first_edges: FirstEdges) -> Iterator[AuditFailure]:
     handed_out = {source.spout: source.rows for source in report.sources if source.rows is not None}
-    for name, first in first_edges.items():
-        counts = [handed_out.get(spout) for spout in first.spouts]
+    for name, (spouts, copies) in first_edges.items():
+        counts = [handed_out.get(spout) for spout in spouts]
         known = [count for count in counts if count is not None]
         if name not in edges or len(known) < len(counts):
             continue
-        expected = sum(known) * first.copies
+        expected = sum(known) * copies
         if edges[name].written != expected:
             message = (
-                f"{', '.join(first.spouts)} handed out {expected} rows by their offsets, but "
+                f"{', '.join(spouts)} handed out {expected} rows by their offsets, but "
                 f"{edges[name].written} were written to edge '{name}'"
             )
             yield AuditFailure("source-differs", report.batch, name, message)

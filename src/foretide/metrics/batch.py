@@ -131,28 +131,24 @@ class TupleIds:
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:
-    """What a source handed out in a batch: offsets as the source writes them, and rows where it counts them."""
+    """What a batch took from one source. None where the source cannot tell.
 
-    start: Mapping[str, Any]
-    end: Mapping[str, Any]
-    latest: Mapping[str, Any]
+    Attributes:
+        input_rows: Rows that Spark counted.
+        description: What Spark calls the source.
+        start, end: Offsets as the source writes them; only its own port reads them.
+        spout: The spout that the source belongs to.
+        rows: Rows between the two offsets.
+        backlog: Rows that were due but not taken.
+    """
+
     input_rows: int
     description: str = ""
-
-    @property
-    def spout(self) -> str | None:
-        """The spout, for sources that name it in their offsets."""
-        return self.end.get("spout")
-
-    @property
-    def rows(self) -> int | None:
-        """Rows between the two offsets, for sources whose offsets count rows."""
-        return self.end["row"] - self.start.get("row", 0) if "row" in self.end else None
-
-    @property
-    def backlog(self) -> int | None:
-        """Rows that were due but not taken, for sources that report it."""
-        return max(0, self.latest["row"] - self.end["row"]) if "row" in self.latest and "row" in self.end else None
+    start: Mapping[str, Any] = field(default_factory=dict)
+    end: Mapping[str, Any] = field(default_factory=dict)
+    spout: str | None = None
+    rows: int | None = None
+    backlog: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from foretide.topology.graph import Bolt, Spout, Topology
+from foretide.topology.groupings import All
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -41,7 +42,7 @@ class PlanShape:
     @classmethod
     def of(cls, topology: Topology, chained: AbstractSet[str], stateful: AbstractSet[str]) -> PlanShape:
         """The shape of a topology: `chained` bolts have no exchange, `stateful` ones are behind one of Spark's own."""
-        return _Reading(topology, chained, stateful).shape()
+        return _ShapeBuilder(topology, chained, stateful).shape()
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class OneSource(PlanShape):
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _ShapeBuilder:
     topology: Topology
     chained: AbstractSet[str]
     stateful: AbstractSet[str]
@@ -107,3 +108,43 @@ class _Reading:
                 for source in bolt.inputs:
                     found.setdefault(self._operator(source.component), set()).add(bolt.id)
         return {operator: next(iter(bolts)) for operator, bolts in found.items() if len(bolts) == 1}
+
+
+class FirstEdge(NamedTuple):
+    """An edge that only spouts feed, so that its records can be compared with the offsets of their sources."""
+
+    spouts: tuple[str, ...]
+    copies: int = 1
+
+
+def first_edges(topology: Topology) -> dict[str, FirstEdge]:
+    """The edges that only spouts feed. A spout with several readers has one exchange of its own, `<spout>.out`."""
+    shared = {
+        f"{spout.id}{SHARED}": FirstEdge((spout.id,))
+        for spout in topology.spouts
+        if len(topology.readers(spout.id, "default")) > 1
+    }
+    direct = {
+        bolt.id: FirstEdge(tuple(source.component for source in bolt.inputs), _copies(bolt))
+        for bolt in topology.bolts
+        if _only_spouts_feed(topology, bolt) and len({isinstance(s.grouping, All) for s in bolt.inputs}) == 1
+    }
+    return shared | direct
+
+
+def sole_sources(topology: Topology) -> dict[str, str]:
+    """Bolts that get every tuple of one spout, once, and no other: they see the spout's own arrivals."""
+    return {
+        bolt.id: bolt.inputs[0].component
+        for bolt in topology.bolts
+        if len(bolt.inputs) == 1 and _only_spouts_feed(topology, bolt) and not isinstance(bolt.inputs[0].grouping, All)
+    }
+
+
+def _only_spouts_feed(topology: Topology, bolt: Bolt) -> bool:
+    spouts = {spout.id for spout in topology.spouts}
+    return all(source.component in spouts and not source.feedback for source in bolt.inputs)
+
+
+def _copies(bolt: Bolt) -> int:
+    return bolt.pool_size if all(isinstance(source.grouping, All) for source in bolt.inputs) else 1

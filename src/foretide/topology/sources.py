@@ -1,14 +1,45 @@
-"""Where tuples come from, as data."""
+"""Sources as data: where tuples come from, and what may be expected of each kind before it runs.
+
+How Spark reads a source, and what the source tells about a batch, is in `foretide.spark.sources`: one file a kind.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from foretide.workloads.curve import Curve
     from foretide.workloads.generator import Generator
+
+
+class Source:
+    """What all sources share, with the answers of a plain Spark source."""
+
+    @property
+    def replayable(self) -> bool:
+        """Whether the same rows can be read again after a failure."""
+        return True
+
+    @property
+    def at_most_once(self) -> bool:
+        """Whether the source can refuse to hand out a row a second time."""
+        return False
+
+    @property
+    def live_admission(self) -> bool:
+        """Whether the limit of rows a batch can change while the query runs."""
+        return False
+
+    @property
+    def partitions(self) -> int | None:
+        """Tasks that read the source; None leaves the number to Spark."""
+        return None
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """What is wrong with its values, and how to correct it."""
+        return iter(())
 
 
 @dataclass(frozen=True)
@@ -20,7 +51,7 @@ class FileRows:
 
 
 @dataclass(frozen=True)
-class Replay:
+class Replay(Source):
     """Rows replayed along a rate curve, exactly restartable: row i is the same in every run, and due at the same time.
 
     Adds `row` (its number), `due` (when the curve says it falls due, by the wall clock) and `event_time` (the same,
@@ -36,43 +67,64 @@ class Replay:
     paced: bool = True
     partitions: int = 2
     max_rows: int | None = None
-    replayable: ClassVar[bool] = True
+
+    @property
+    def at_most_once(self) -> bool:
+        """Rows that were handed out are marked on disk."""
+        return True
+
+    @property
+    def live_admission(self) -> bool:
+        """The limit is read from the control folder before every batch."""
+        return True
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Values with which no row would be read, or no window would close."""
+        if self.partitions < 1:
+            yield f"its replay has {self.partitions} partitions", "Use 1 or more, or no row is read"
+        if self.max_rows is not None and self.max_rows < 1:
+            yield f"max_rows is {self.max_rows}", "Use 1 or more, or the replay never moves on"
+        if self.flush is not None and not 0 <= self.flush < float("inf"):
+            yield f"flush is {self.flush}", "Use 0 or more event seconds"
+        if self.event_seconds is not None and not 0 < self.event_seconds < float("inf"):
+            yield f"event_seconds is {self.event_seconds}", "Use more than 0"
+        elif self.event_seconds is not None and self.curve.endless:
+            yield "event_seconds stretches a curve that never ends", "Drop it, or let the curve end"
 
 
 @dataclass(frozen=True)
-class Rate:
+class Rate(Source):
     """Spark's rate source: `timestamp` and `value`."""
 
     rows_per_second: int
-    replayable: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class Files:
+class Files(Source):
     """New files in a folder, in one of Spark's formats, with a schema (DDL)."""
 
     path: str
     schema: str
     format: str = "json"
     max_files: int | None = None
-    replayable: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class Socket:
+class Socket(Source):
     """Lines from a socket, column `value`. Spark cannot read them again after a failure."""
 
     host: str
     port: int
-    replayable: ClassVar[bool] = False
+
+    @property
+    def replayable(self) -> bool:
+        """What was read from a socket is gone."""
+        return False
 
 
 @dataclass(frozen=True)
-class Stream:
+class Stream(Source):
     """Any streaming DataFrame: `load` gets the Spark session. Say whether the source can be read again."""
 
     load: Callable[[Any], Any]
     replayable: bool = True
-
-
-Source = Replay | Rate | Files | Socket | Stream

@@ -15,8 +15,8 @@ from typing import get_args
 from foretide.errors import Problem
 from foretide.topology.graph import DEAD_LETTERS, Bolt, From, OnError, Topology
 from foretide.topology.groupings import Dynamic, Fields, Global, Grouping, LocalOrShuffle, PartialKey
+from foretide.topology.modes import MICRO_BATCH, ExecutionMode
 from foretide.topology.sinks import GUARANTEES, Guarantee, Sink
-from foretide.topology.sources import Replay
 
 ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 """What names of topologies, components, streams and edges look like."""
@@ -34,8 +34,10 @@ def find_problems(topology: Topology) -> list[Problem]:
     ]
 
 
-def find_run_problems(topology: Topology, sink: object, guarantee: str) -> list[Problem]:
-    """Every problem of running it into this sink under this guarantee."""
+def find_run_problems(
+    topology: Topology, sink: object, guarantee: str, mode: ExecutionMode = MICRO_BATCH
+) -> list[Problem]:
+    """Every problem of running it into this sink, under this guarantee, in this execution mode."""
     if not isinstance(sink, Sink):
         return [
             Problem(
@@ -47,7 +49,23 @@ def find_run_problems(topology: Topology, sink: object, guarantee: str) -> list[
         ]
     if guarantee not in GUARANTEES:
         return [Problem("guarantee", f"'{guarantee}' is not known", f"Choose one of {', '.join(GUARANTEES)}")]
-    return [*_guarantee(topology, sink, guarantee), *_feedback_sink(topology, sink)]
+    return [
+        *_mode(topology, sink, guarantee, mode),
+        *_guarantee(topology, sink, guarantee),
+        *_feedback_sink(topology, sink),
+    ]
+
+
+def _mode(topology: Topology, sink: Sink, guarantee: str, mode: ExecutionMode) -> Iterator[Problem]:
+    for spout in topology.spouts:
+        if not isinstance(spout.source, mode.sources):
+            known = ", ".join(kind.__name__ for kind in mode.sources)
+            yield Problem(spout.id, f"{mode.name} mode cannot read {type(spout.source).__name__}", f"Use {known}")
+    if not isinstance(sink, mode.sinks):
+        known = ", ".join(kind.__name__ for kind in mode.sinks)
+        yield Problem("sink", f"{mode.name} mode cannot write to {type(sink).__name__}", f"Use {known}")
+    if guarantee not in mode.guarantees:
+        yield Problem("guarantee", f"{mode.name} mode cannot give {guarantee}", f"Use {', '.join(mode.guarantees)}")
 
 
 def _names(topology: Topology) -> Iterator[Problem]:
@@ -70,21 +88,8 @@ def _spouts(topology: Topology) -> Iterator[Problem]:
     for spout in topology.spouts:
         if not topology.readers(spout.id, "default"):
             yield Problem(spout.id, "no bolt reads this spout", f"Add From('{spout.id}') to a bolt, or remove it")
-        if isinstance(spout.source, Replay):
-            yield from _replay(spout.id, spout.source)
-
-
-def _replay(where: str, replay: Replay) -> Iterator[Problem]:
-    if replay.partitions < 1:
-        yield Problem(where, f"its replay has {replay.partitions} partitions", "Use 1 or more, or no row is read")
-    if replay.max_rows is not None and replay.max_rows < 1:
-        yield Problem(where, f"max_rows is {replay.max_rows}", "Use 1 or more, or the replay never moves on")
-    if replay.flush is not None and not 0 <= replay.flush < float("inf"):
-        yield Problem(where, f"flush is {replay.flush}", "Use 0 or more event seconds")
-    if replay.event_seconds is not None and not 0 < replay.event_seconds < float("inf"):
-        yield Problem(where, f"event_seconds is {replay.event_seconds}", "Use more than 0")
-    elif replay.event_seconds is not None and replay.curve.endless:
-        yield Problem(where, "event_seconds stretches a curve that never ends", "Drop it, or let the curve end")
+        for what, remedy in spout.source.problems():
+            yield Problem(spout.id, what, remedy)
 
 
 def _bolt(topology: Topology, bolt: Bolt) -> Iterator[Problem]:
@@ -244,7 +249,7 @@ def _guarantee(topology: Topology, sink: Sink, guarantee: Guarantee) -> Iterator
             "Use Parquet, Json or Table, or ask for at-least-once",
         )
     for spout in topology.spouts:
-        if guarantee == "at-most-once" and not isinstance(spout.source, Replay):
+        if guarantee == "at-most-once" and not spout.source.at_most_once:
             yield Problem(
                 spout.id,
                 "at-most-once needs a source that knows what it has handed out",

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretide.metrics.batch import BatchReport, EventTimes, SourceRange
+from foretide.metrics.batch import BatchReport, EventTimes
 from foretide.metrics.from_batch import SpoutFigures
 from foretide.runtime.monitoring.tuple_latency import QUANTILES, TupleLatency
-from foretide.spark.sources.replay import ReplayPlan
+from foretide.spark.sources.registry import source_port, source_range
 from foretide.topology.graph import Bolt, From, Spout, Topology
 from foretide.topology.sources import Rate, Replay
 from foretide.workloads.curve import Curve
@@ -19,9 +19,12 @@ from foretide.workloads.requests import RequestLines
 
 ORIGIN = 1_700_000_000.25
 FINISHED = ORIGIN + 9.0
-STEADY = ReplayPlan(Replay(RequestLines(1), Curve.steps([(2, 50), (1, 0), (3, 200)])))
-RANDOM = ReplayPlan(Replay(RequestLines(2), Curve.constant(40, 8).with_poisson_arrivals(seed=3)))
-ARRIVALS = TupleLatency({"steady": STEADY, "random": RANDOM})
+SOURCES = {
+    "steady": source_port(Replay(RequestLines(1), Curve.steps([(2, 50), (1, 0), (3, 200)]))),
+    "random": source_port(Replay(RequestLines(2), Curve.constant(40, 8).with_poisson_arrivals(seed=3))),
+}
+STEADY, RANDOM = SOURCES["steady"].plan, SOURCES["random"].plan
+ARRIVALS = TupleLatency(SOURCES)
 
 
 def latency_of(batch):
@@ -30,7 +33,7 @@ def latency_of(batch):
 
 def taken(spout, first, last):
     offset = {"spout": spout, "origin_ms": int(ORIGIN * 1000)}
-    return SourceRange({**offset, "row": first}, {**offset, "row": last}, {}, last - first)
+    return source_range({**offset, "row": first}, {**offset, "row": last}, {}, last - first)
 
 
 def report(*sources, rows=None, event_times=None):
@@ -115,7 +118,7 @@ def test_poisson_arrivals_vary_about_as_much_as_poisson_arrivals_do():
 
 
 def test_a_first_batch_begins_at_row_0():
-    first = SourceRange({}, taken("steady", 0, 10).end, {}, 10)
+    first = source_range({}, taken("steady", 0, 10).end, {}, 10)
     assert ARRIVALS.figures(report(first)) == ARRIVALS.figures(report(taken("steady", 0, 10)))
 
 
@@ -160,7 +163,7 @@ def test_a_replay_knows_better_than_its_own_observed_event_times():
         report(),
         report(taken("steady", 5, 5)),
         report(taken("steady", 5, 5), taken("random", 9, 9)),
-        report(SourceRange({}, {"logOffset": 1}, {}, 50)),
+        report(source_range({}, {"logOffset": 1}, {}, 50)),
         report(taken("unheard of", 0, 50)),
     ],
 )
@@ -170,7 +173,7 @@ def test_an_empty_batch_and_a_spout_without_a_clock_tell_nothing(batch):
 
 
 def test_latency_of_only_some_of_the_tuples_is_not_latency_of_the_batch():
-    batch = report(taken("steady", 0, 50), SourceRange({}, {"logOffset": 1}, {}, 50))
+    batch = report(taken("steady", 0, 50), source_range({}, {"logOffset": 1}, {}, 50))
     assert set(ARRIVALS.figures(batch)) == {"steady"}
     assert latency_of(batch) == {}
 
@@ -188,4 +191,5 @@ def test_only_replays_that_wait_for_their_rows_have_a_clock():
         Spout("ticks", Rate(1)),
     ]
     bolt = Bolt("all", lambda frame: frame, [From(spout.id) for spout in spouts])
-    assert set(TupleLatency.of(Topology("app", spouts, [bolt])).plans) == {"paced"}
+    batch = report(*(taken(spout.id, 0, 5) for spout in spouts))
+    assert set(TupleLatency.of(Topology("app", spouts, [bolt])).figures(batch)) == {"paced"}

@@ -12,6 +12,9 @@ import time
 from pathlib import Path
 
 import foretide as ft
+from foretide.control_folder.folder import ControlFolder
+from foretide.spark.sources.port import LoadContext
+from foretide.spark.sources.registry import source_port
 from foretide.workloads.keyed import Keyed
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -19,6 +22,7 @@ from helpers import QUICK
 
 ROWS, A_BATCH, HOPS = 600, 100, 3
 STOPPED_AT = range(250, 300)
+REPLAY = ft.Replay(Keyed(seed=1), ft.Curve.constant(ROWS, 1), paced=False, max_rows=A_BATCH)
 
 
 def noting(folder, name):
@@ -41,10 +45,10 @@ def noting(folder, name):
 
 
 def plain(folder, name):
-    source = ft.Replay(Keyed(seed=1), ft.Curve.constant(ROWS, 1), paced=False, max_rows=A_BATCH)
+
     work = ft.PerTuple(noting(folder, name), "value long")
     bolt = ft.Bolt("work", work, [ft.From("numbers", ft.Shuffle(by=("row",)))], pool=2, retries=0)
-    return ft.Topology(name, [ft.Spout("numbers", source)], [bolt])
+    return ft.Topology(name, [ft.Spout("numbers", REPLAY)], [bolt])
 
 
 def looping(folder):
@@ -70,18 +74,14 @@ def looping(folder):
 
 
 def numbers(spark):
-    from foretide.spark.sources.replay import FORMAT, ReplayPlan, ReplaySource
-
-    spark.dataSource.register(ReplaySource)
-    plan = ReplayPlan(ft.Replay(Keyed(seed=1), ft.Curve.constant(ROWS, 1), paced=False, max_rows=A_BATCH))
-    reader = spark.readStream.format(FORMAT).option("plan", plan.to_json()).option("spout", "numbers")
-    return reader.option("control", "/nonexistent").load().selectExpr("value", "0 AS hops")
+    context = LoadContext(spark, "numbers", ControlFolder("/nonexistent"))
+    return source_port(REPLAY).load(context).selectExpr("value", "0 AS hops")
 
 
 def done(pipeline):
     """Whether the last row was taken, and a loop has come to rest."""
     reports = list(pipeline.reports)
-    taken = any(source.end.get("row") == ROWS for report in reports for source in report.sources)
+    taken = any(source_port(REPLAY).is_over(source) for report in reports for source in report.sources)
     return taken and (pipeline.topology.name != "loop" or time.time() - reports[-1].finished > 5)
 
 

@@ -19,7 +19,7 @@ CAME_BACK = "FileStreamSource[file:/data/out]"
 
 
 def report(returned, fresh=100, description=CAME_BACK):
-    sources = (SourceRange({}, {}, {}, fresh, "RateStreamV2"), SourceRange({}, {}, {}, returned, description))
+    sources = (SourceRange(fresh, "RateStreamV2"), SourceRange(returned, description))
     return BatchReport(0, 0.0, 0.0, fresh + returned, 1, None, sources)
 
 

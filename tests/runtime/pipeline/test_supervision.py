@@ -15,8 +15,9 @@ from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Wish
 from foretide.control_folder.folder import ControlFolder
 from foretide.metrics.audit import audit
-from foretide.spark.edges.edge import RECEIVED, SENT, _audited, exchange, placed
+from foretide.spark.edges.edge import RECEIVED, SENT, exchange, observe_ids, placed
 from foretide.spark.progress.reader import QueryReader
+from foretide.spark.rest import SparkRest
 from foretide.workloads.keyed import Keyed
 from helpers import rows_taken, take_the_rest, wait_for, work_off
 
@@ -96,10 +97,10 @@ def test_feedback_that_does_not_fit_the_loops_entry_is_refused(spark, start):
 def test_the_xor_of_ids_finds_a_tuple_that_was_lost_or_changed_on_the_way(spark, tmp_path):
     """An edge with a fault built in: between its two sides a row is replaced by another, so that counts agree."""
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load().select("value")
-    folder = ft.spark.edge.control_folder(spark, str(tmp_path / "control"))
-    sent = _audited(placed(stream, "faulty", ft.Shuffle(), 2, folder), f"{SENT}faulty")
+    folder = ControlFolder(str(tmp_path / "control"))
+    sent = observe_ids(placed(stream, "faulty", ft.Shuffle(), 2, folder), f"{SENT}faulty")
     changed = sent.selectExpr("if(value % 50 = 7, value + 1, value) AS value", "_ft_faulty")
-    arrived = _audited(exchange(changed, "faulty", 2).selectExpr("value", "0 AS _ft_faulty"), f"{RECEIVED}faulty")
+    arrived = observe_ids(exchange(changed, "faulty", 2).selectExpr("value", "0 AS _ft_faulty"), f"{RECEIVED}faulty")
     query = arrived.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "ck")).start()
     reader = QueryReader(query)
     reports = []
@@ -131,18 +132,20 @@ def test_the_audit_counts_every_edge_of_every_batch(start):
         assert report.ids["one"].sent_ids == report.ids["one"].received_ids is not None
 
 
-def test_a_listener_that_fails_or_a_rest_that_is_gone_leaves_the_query_running(start, caplog):
+def test_a_listener_that_fails_or_a_rest_that_is_gone_leaves_the_query_running(spark, start, caplog, monkeypatch):
     pipeline = start(ft.Topology("sturdy", [ft.Spout("numbers", source(2000, 50))], [
         ft.Bolt("keep", lambda df: df, [ft.From("numbers")], pool=2)]))  # fmt: skip
     pipeline.on_report(lambda report, alarms: 1 / 0)
     wait_for(lambda: pipeline.reports, pipeline)
-    connection = pipeline._reader._rest._connection
-    connection.port = 9  # nobody answers there
-    connection.close()
+    rest = SparkRest.of(spark.sparkContext)
+    monkeypatch.setattr(rest._connection, "port", 9)  # nobody answers there
+    rest.close()
     wait_for(lambda: any(alarm.kind == "audit-unavailable" for alarm in pipeline.alarms), pipeline)
     take_the_rest(pipeline, "numbers", 2000)
     assert pipeline.output("keep").count() == 2000
     assert "the query runs on" in caplog.text
+    monkeypatch.undo()
+    rest.close()
 
 
 def failing(flag):
@@ -178,14 +181,14 @@ def test_what_a_query_committed_just_before_it_died_is_still_reported(start, tmp
 
 def test_any_query_with_edges_can_be_controlled_and_stopped_from_another_terminal(spark, tmp_path):
     """Two lines for somebody with a job of their own: an edge, and `ft.control`."""
-    edge = ft.edge("work", ft.Dynamic(by=("value",)), replicas=1, pool=3, control=str(tmp_path / "control"))
+    edge = ft.edge("work", ft.Dynamic(by=("value",)), replicas=1, pool=3, control_folder=str(tmp_path / "control"))
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 200).load()
     worked = stream.transform(edge).selectExpr("value", "spark_partition_id() AS task")
     writer = worked.writeStream.queryName("plain").trigger(processingTime="200 milliseconds")
     query = writer.format("memory").option("checkpointLocation", str(tmp_path / "ck")).start()
     more = Once(SetReplicas("work", 3))
     controller = ft.control(
-        query, [more], ft.Latency(p99="2s"), settings=ft.Settings(), folder=str(tmp_path / "control")
+        query, [more], ft.Latency(p99="2s"), settings=ft.Settings(), control_folder=str(tmp_path / "control")
     )
     folder = ControlFolder(str(tmp_path / "control"))
     try:

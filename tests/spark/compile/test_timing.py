@@ -2,9 +2,10 @@ import pyarrow as pa
 import pytest
 from pyspark.accumulators import Accumulator
 
+from foretide.metrics.batch import EventTimes
 from foretide.spark.compile import timing
 from foretide.spark.compile.bolts import Guard, _each_batch, _each_tuple
-from foretide.spark.compile.timing import _NOTHING, Timer, Timers, _Adding
+from foretide.spark.compile.timing import _NOTHING, Timer, Timers, _SumParam, read_event_times
 from foretide.topology.graph import Arrow, PerTuple
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -30,7 +31,7 @@ def clock(monkeypatch):
 
 
 def timers(each, every=1):
-    return Timers({"b": each}, {"b": Timer(Accumulator(0, _NOTHING, _Adding()), every)})
+    return Timers({"b": each}, {"b": Timer(Accumulator(0, _NOTHING, _SumParam()), every)})
 
 
 def test_a_bolt_that_works_tuple_by_tuple_reports_sum_and_squares_of_its_times(clock):
@@ -98,3 +99,20 @@ def test_dead_letters_are_counted(clock):
     mine = timers(each=True)
     list(Guard("b", PerTuple(work, "n long"), SCHEMA, 1, mine.timers["b"]).run([batch(1, 2, 3)]))
     assert mine.since_last()["b"].dead == 2
+
+
+def test_event_times_are_told_at_each_level():
+    read = read_event_times({"tuples": 4, "mean": 2.5, "at": [1.0, 1.1, 2.0]})
+    assert read == EventTimes(4, 2.5, {0.01: 1.0, 0.05: 1.1, 0.5: 2.0})
+
+
+@pytest.mark.parametrize(
+    "nothing", [{"tuples": 0, "mean": None, "at": None}, {"tuples": None, "mean": None, "at": None}]
+)
+def test_a_batch_without_tuples_has_no_event_times(nothing):
+    assert read_event_times(nothing) is None
+
+
+def test_other_levels_than_were_asked_for_are_no_answer():
+    with pytest.raises(ValueError):
+        read_event_times({"tuples": 4, "mean": 2.5, "at": [1.0, 2.0]})

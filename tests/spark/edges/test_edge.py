@@ -48,25 +48,25 @@ def near(found, expected):
 
 @pytest.mark.parametrize("grouping", [ft.Shuffle(), ft.Dynamic(), ft.LoadAware(), ft.Shuffle(by=("id",))])
 def test_even_groupings_split_evenly(numbers, control, grouping):
-    found = counts(numbers.transform(ft.edge("work", grouping, pool=4, control=control)), 4)
+    found = counts(numbers.transform(ft.edge("work", grouping, pool=4, control_folder=control)), 4)
     assert sum(found) == ROWS
     assert near(found, [0.25] * 4)
 
 
 def test_dynamic_splits_by_its_ratio(numbers, control):
-    found = counts(numbers.transform(ft.edge("work", ft.Dynamic(ratio=(7, 3, 2)), pool=3, control=control)), 3)
+    found = counts(numbers.transform(ft.edge("work", ft.Dynamic(ratio=(7, 3, 2)), pool=3, control_folder=control)), 3)
     assert sum(found) == ROWS
     assert near(found, ControlFolder(control).routes().edges["work"].shares)
 
 
 def test_only_active_replicas_get_tuples(numbers, control):
-    found = counts(numbers.transform(ft.edge("work", pool=4, replicas=2, control=control)), 4)
+    found = counts(numbers.transform(ft.edge("work", pool=4, replicas=2, control_folder=control)), 4)
     assert found[2:] == [0, 0]
     assert sum(found) == ROWS
 
 
 def test_fields_brings_equal_keys_together_and_nulls_too(numbers, control):
-    placed = placement(numbers.transform(ft.edge("work", ft.Fields("key"), pool=3, control=control)))
+    placed = placement(numbers.transform(ft.edge("work", ft.Fields("key"), pool=3, control_folder=control)))
     homes = defaultdict(set)
     for task, rows in placed.items():
         for row in rows:
@@ -77,7 +77,7 @@ def test_fields_brings_equal_keys_together_and_nulls_too(numbers, control):
 
 def test_partial_key_splits_each_key_over_at_most_two_tasks(spark, control):
     frame = spark.range(ROWS).withColumn("key", F.col("id") % 50)
-    placed = placement(frame.transform(ft.edge("work", ft.PartialKey("key"), pool=8, control=control)))
+    placed = placement(frame.transform(ft.edge("work", ft.PartialKey("key"), pool=8, control_folder=control)))
     homes = defaultdict(lambda: defaultdict(int))
     for task, rows in placed.items():
         for row in rows:
@@ -90,7 +90,7 @@ def test_partial_key_splits_each_key_over_at_most_two_tasks(spark, control):
 
 def test_partial_key_with_as_many_choices_as_tasks_spreads_even_a_lone_key_over_all_of_them(spark, control):
     frame = spark.range(ROWS).withColumn("key", F.lit(7))
-    edge = ft.edge("work", ft.PartialKey("key", choices=8), pool=8, control=control)
+    edge = ft.edge("work", ft.PartialKey("key", choices=8), pool=8, control_folder=control)
     sizes = [len(rows) for rows in placement(frame.transform(edge)).values()]
     assert sum(sizes) == ROWS
     assert len(sizes) == 8
@@ -99,49 +99,49 @@ def test_partial_key_with_as_many_choices_as_tasks_spreads_even_a_lone_key_over_
 
 def test_partial_key_needs_a_choice(spark, control):
     with pytest.raises(ft.errors.TopologyError, match="has 1 choices"):
-        spark.range(1).transform(ft.edge("work", ft.PartialKey("id", choices=1), pool=8, control=control))
+        spark.range(1).transform(ft.edge("work", ft.PartialKey("id", choices=1), pool=8, control_folder=control))
 
 
 def test_all_sends_every_tuple_to_every_task(spark, control):
-    placed = placement(spark.range(100).transform(ft.edge("work", ft.All(), pool=3, control=control)))
+    placed = placement(spark.range(100).transform(ft.edge("work", ft.All(), pool=3, control_folder=control)))
     assert {task: sorted(row["id"] for row in rows) for task, rows in placed.items()} == {
         task: list(range(100)) for task in range(3)
     }
 
 
 def test_global_sends_everything_to_one_task(numbers, control):
-    frame = numbers.transform(ft.edge("work", ft.Global(), control=control))
+    frame = numbers.transform(ft.edge("work", ft.Global(), control_folder=control))
     assert frame.rdd.getNumPartitions() == 1
     assert counts(frame, 1) == [ROWS]
 
 
 def test_local_or_shuffle_has_no_exchange(numbers, control):
-    frame = numbers.transform(ft.edge("work", ft.LocalOrShuffle(), control=control))
+    frame = numbers.transform(ft.edge("work", ft.LocalOrShuffle(), control_folder=control))
     assert "Exchange" not in plan(frame)
 
 
 def test_direct_lets_the_producer_choose(spark, control):
     frame = spark.range(90).withColumn("to", F.expr("if(id = 89, null, cast(id % 3 as int))"))
-    placed = placement(frame.transform(ft.edge("work", ft.Direct("to"), pool=3, control=control)))
+    placed = placement(frame.transform(ft.edge("work", ft.Direct("to"), pool=3, control_folder=control)))
     assert all(row["to"] in (task, None) for task, rows in placed.items() for row in rows)
     assert [row["id"] for row in placed[0] if row["to"] is None] == [89]
 
 
 @pytest.mark.parametrize("task", ["id div 30", lambda: F.floor(F.col("id") / 30)])
 def test_custom_takes_a_column_expression(spark, control, task):
-    placed = placement(spark.range(90).transform(ft.edge("work", ft.Custom(task), pool=3, control=control)))
+    placed = placement(spark.range(90).transform(ft.edge("work", ft.Custom(task), pool=3, control_folder=control)))
     assert [sorted(row["id"] for row in placed[task]) for task in range(3)] == [
         list(range(first, first + 30)) for first in (0, 30, 60)
     ]
 
 
 def test_custom_outside_the_pool_wraps_around_and_loses_nothing(spark, control):
-    frame = spark.range(100).transform(ft.edge("work", ft.Custom("id - 50"), pool=4, control=control))
+    frame = spark.range(100).transform(ft.edge("work", ft.Custom("id - 50"), pool=4, control_folder=control))
     assert sum(counts(frame, 4)) == 100
 
 
 def test_a_new_route_is_used_by_the_next_reading_of_the_same_plan(numbers, control):
-    frame = numbers.transform(ft.edge("work", ft.Dynamic(), pool=3, control=control))
+    frame = numbers.transform(ft.edge("work", ft.Dynamic(), pool=3, control_folder=control))
     before = placement(frame)
     ControlFolder(control).change_routes(lambda table: table.disable("work", 1))
     after = placement(frame)
@@ -161,13 +161,13 @@ def test_a_new_route_is_used_by_the_next_reading_of_the_same_plan(numbers, contr
      '{"format":1,"version":9,"edges":{"work":{"pool":4,"ring":"x"}}}'],
 )  # fmt: skip
 def test_no_route_file_makes_rows_vanish(numbers, control, tmp_path, text):
-    frame = numbers.transform(ft.edge("work", pool=4, control=control))
+    frame = numbers.transform(ft.edge("work", pool=4, control_folder=control))
     (tmp_path / "control" / ROUTES).write_text(text)
     assert frame.agg(F.count("*"), F.sum("id")).first()[:] == (ROWS, ROWS * (ROWS - 1) // 2)
 
 
 def test_a_missing_route_file_means_the_default_split(numbers, control, tmp_path):
-    frame = numbers.transform(ft.edge("work", ft.Dynamic(ratio=(1, 0)), pool=2, control=control))
+    frame = numbers.transform(ft.edge("work", ft.Dynamic(ratio=(1, 0)), pool=2, control_folder=control))
     assert counts(frame, 2) == [ROWS, 0]
     (tmp_path / "control" / ROUTES).unlink()
     assert near(counts(frame, 2), [0.5, 0.5])
@@ -176,15 +176,15 @@ def test_a_missing_route_file_means_the_default_split(numbers, control, tmp_path
 def test_an_unreadable_table_is_made_anew_when_the_plan_is_built(numbers, control, tmp_path):
     (tmp_path / "control").mkdir()
     (tmp_path / "control" / ROUTES).write_text("{ truncated")
-    frame = numbers.transform(ft.edge("work", pool=2, control=control))
+    frame = numbers.transform(ft.edge("work", pool=2, control_folder=control))
     assert ControlFolder(control).routes().edges["work"].pool == 2
     assert sum(counts(frame, 2)) == ROWS
 
 
 def test_routes_outlive_a_restart(numbers, control):
-    numbers.transform(ft.edge("work", ft.Dynamic(), pool=2, control=control))
+    numbers.transform(ft.edge("work", ft.Dynamic(), pool=2, control_folder=control))
     ControlFolder(control).change_routes(lambda table: table.split("work", [1, 0]))
-    again = numbers.transform(ft.edge("work", ft.Dynamic(), pool=2, control=control))
+    again = numbers.transform(ft.edge("work", ft.Dynamic(), pool=2, control_folder=control))
     assert counts(again, 2) == [ROWS, 0]
 
 
@@ -193,7 +193,7 @@ def test_columns_that_spark_cannot_hash_are_split_too(spark, control):
         "id", "map('a', id) AS m", "array(map(id, 1)) AS nested", "named_struct('v', map(1, id)) AS s",
         "parse_json(cast(id AS string)) AS v", "id AS `odd name.with ``quotes`",
     )  # fmt: skip
-    routed = frame.transform(ft.edge("work", pool=4, control=control, audit=True))
+    routed = frame.transform(ft.edge("work", pool=4, control_folder=control, audit=True))
     assert near(counts(routed, 4), [0.25] * 4)
     assert sorted(row["id"] for row in routed.collect()) == list(range(1000))
 
@@ -204,7 +204,7 @@ def plan(frame):
 
 def test_no_work_crosses_an_edge(numbers, control):
     worked = (
-        numbers.transform(ft.edge("work", pool=4, control=control))
+        numbers.transform(ft.edge("work", pool=4, control_folder=control))
         .withColumn("digest", F.sha2(F.col("id").cast("string"), 256))
         .where("digest LIKE '%aa%' AND id > 10")
         .select("digest")
@@ -226,7 +226,7 @@ def test_all_edges_of_a_query_share_one_scan_of_the_table(spark, numbers, contro
     spark.conf.set("spark.sql.adaptive.enabled", "false")  # as in a streaming query
     frame = numbers
     for name in ("one", "two", "three"):
-        frame = frame.transform(ft.edge(name, pool=2, control=control)).withColumn(name, F.rand())
+        frame = frame.transform(ft.edge(name, pool=2, control_folder=control)).withColumn(name, F.rand())
     text = plan(frame)
     spark.conf.unset("spark.sql.adaptive.enabled")
     assert text.count("FileScan json") == 1
@@ -239,11 +239,11 @@ def test_an_edge_needs_a_control_folder(numbers):
 
 
 def test_the_control_folder_can_be_set_for_the_session(spark, numbers, tmp_path):
-    spark.conf.set("spark.foretide.control", str(tmp_path / "set"))
+    spark.conf.set("spark.foretide.controlFolder", str(tmp_path / "set"))
     try:
         numbers.transform(ft.edge("work", ft.Dynamic(), replicas=8))
     finally:
-        spark.conf.unset("spark.foretide.control")
+        spark.conf.unset("spark.foretide.controlFolder")
     assert ControlFolder(str(tmp_path / "set")).routes().edges["work"].active == 8
 
 
@@ -253,10 +253,10 @@ def test_the_control_folder_can_be_set_for_the_session(spark, numbers, tmp_path)
 )
 def test_a_wrong_edge_is_refused_with_what_to_do(numbers, control, options, said):
     with pytest.raises(ft.errors.TopologyError, match=said):
-        numbers.transform(ft.edge("work", control=control, **options))
+        numbers.transform(ft.edge("work", control_folder=control, **options))
 
 
 def test_a_ratio_of_the_wrong_length_is_refused(numbers, control):
     with pytest.raises(ft.errors.RouteError, match="3 weights for a pool of 2"):
-        numbers.transform(ft.edge("work", ft.Dynamic(ratio=(1, 2, 3)), pool=2, control=control))
+        numbers.transform(ft.edge("work", ft.Dynamic(ratio=(1, 2, 3)), pool=2, control_folder=control))
     assert ControlFolder(control).routes() == RouteTable()

@@ -104,7 +104,7 @@ def test_the_admission_limit_changes_while_the_query_runs(start):
 def test_an_existing_query_gets_an_edge_without_a_topology(spark, tmp_path):
     control = str(tmp_path / "control")
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1000).load()
-    routed = stream.transform(ft.edge("parse", ft.Dynamic(), replicas=4, control=control))
+    routed = stream.transform(ft.edge("parse", ft.Dynamic(), replicas=4, control_folder=control))
     counted = routed.groupBy(F.spark_partition_id().alias("task")).count()
     query = (
         counted.writeStream.format("memory").queryName("plain").outputMode("complete")

@@ -59,7 +59,7 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
     query = writer.start()
     for name, value in before.items():
         spark.conf.unset(name) if value is None else spark.conf.set(name, value)
-    controller = ft.control(query, ["hot_keys"], settings=settings, folder=str(tmp_path / "control"))
+    controller = ft.control(query, ["hot_keys"], settings=settings, control_folder=str(tmp_path / "control"))
     number, by_tasks = 0, []
 
     def feed():

@@ -5,7 +5,7 @@ import pytest
 from pyarrow import parquet
 
 from foretide.errors import WorkloadError
-from foretide.spark.sources.file_rows import file_table
+from foretide.spark.sources.replay_plan import file_table
 from foretide.topology.sources import FileRows
 
 

@@ -10,7 +10,8 @@ from pyarrow import parquet
 
 from foretide.control_folder.folder import ControlFolder
 from foretide.errors import WorkloadError
-from foretide.spark.sources.replay import ReplayPlan, ReplayReader, claim
+from foretide.spark.sources.replay import ReplayReader, claim
+from foretide.spark.sources.replay_plan import ReplayPlan
 from foretide.topology.sources import FileRows, Replay
 from foretide.workloads.curve import Curve
 from foretide.workloads.requests import RequestLines

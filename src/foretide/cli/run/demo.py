@@ -30,14 +30,14 @@ from foretide.control.world.latency import Latency
 from foretide.runtime.loop.attach import control
 from foretide.runtime.pipeline.submit import Pipeline, submit
 from foretide.settings.load import load_settings
-from foretide.spark.executors.listing import driver_pid
+from foretide.spark.executors.executors import driver_pid
 from foretide.spark.session import session
 from foretide.topology.sinks import Parquet
 
 if TYPE_CHECKING:
     from foretide.control.decisions.decision import Decision
     from foretide.runtime.loop.controller import Controller
-    from foretide.spark.sources.replay import ReplayPlan
+    from foretide.spark.sources.port import SourcePort
 
 _APP = "url-count"
 _VICTIM, _NEIGHBOUR = "0", "1"
@@ -149,7 +149,7 @@ def _watch(
     controller: Controller | None,
     run: Run,
     script: Script,
-    plan: ReplayPlan,
+    plan: SourcePort[Any],
     pinned: dict[str, int],
     console: Console,
 ) -> None:

@@ -26,7 +26,7 @@ from foretide.routing.table import RouteTable, parse_ratio
 from foretide.runtime.loop.attach import control
 from foretide.runtime.pipeline.submit import Pipeline, submit
 from foretide.spark.session import session
-from foretide.spark.sources.replay import ReplayPlan
+from foretide.spark.sources.port import SourcePort
 from foretide.topology.graph import Bolt, Topology
 from foretide.topology.sinks import Parquet
 
@@ -120,7 +120,7 @@ def warm_up(spark: Any, app: App, load: Load | None = None, short_batches: int =
         pipeline.raise_failure()
 
 
-def _watch(pipeline: Pipeline, app: App, plan: ReplayPlan, view: RunView, ratio: str | None) -> list[BatchRow]:
+def _watch(pipeline: Pipeline, app: App, plan: SourcePort[Any], view: RunView, ratio: str | None) -> list[BatchRow]:
     """Show the run until its end; publish the new split when half of the curve is over."""
     samples: list[BatchRow] = []
     pipeline.on_report(lambda report, alarms: samples.append(sample_of(report, alarms, plan, app.edge)))

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from foretide.apps.verify import taken_by
-from foretide.runtime.monitoring.tuple_latency import latency
+from foretide.runtime.monitoring.tuple_latency import last_arrival, latency
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport
     from foretide.runtime.pipeline.submit import Pipeline
-    from foretide.spark.sources.replay import ReplayPlan
+    from foretide.spark.sources.port import SourcePort
 
 _WIDE = 40
 _RECENT = 5
@@ -52,23 +52,22 @@ class BatchRow:
         return self.rows / self.seconds if self.seconds else 0.0
 
 
-def sample_of(report: BatchReport, alarms: Sequence[AuditFailure], plan: ReplayPlan, edge: str) -> BatchRow:
+def sample_of(report: BatchReport, alarms: Sequence[AuditFailure], plan: SourcePort[Any], edge: str) -> BatchRow:
     """What the view keeps of a batch."""
     taken = taken_by(report)
     flow = (report.edges or {}).get(edge)
-    last = taken.end["row"] if taken else 0
     return BatchRow(
         batch=report.batch,
         rows=report.input_rows,
         seconds=report.duration,
-        due=float(plan.due_seconds(last - 1, last)[0]) if last else 0.0,
+        due=(last_arrival(plan, taken) or 0.0) if taken else 0.0,
         p50=latency(plan, taken, report.finished, 0.50) if taken else None,
         p99=latency(plan, taken, report.finished, 0.99) if taken else None,
         backlog=taken.backlog if taken else None,
         version=report.route_version,
         per_task=flow.per_task if flow else None,
         alarms=tuple(alarm.message for alarm in alarms),
-        ended=report.finished - float(taken.end["origin_ms"]) / 1000 if taken else 0.0,
+        ended=report.finished - (plan.origin(taken) or 0.0) if taken else 0.0,
     )
 
 
@@ -87,7 +86,7 @@ class RunView(Protocol):
         """Show how it ended."""
 
 
-def open_view(console: Console, app: App, plan: ReplayPlan, ratio: str | None) -> RunView:
+def open_view(console: Console, app: App, plan: SourcePort[Any], ratio: str | None) -> RunView:
     """A live page on a terminal, lines elsewhere."""
     kind = LivePage if console.is_terminal and not console.is_dumb_terminal else PlainLines
     return kind(console, app, plan, ratio)
@@ -96,7 +95,7 @@ def open_view(console: Console, app: App, plan: ReplayPlan, ratio: str | None) -
 class PlainLines:
     """A line for every few batches, for logs and pipes."""
 
-    def __init__(self, console: Console, app: App, plan: ReplayPlan, ratio: str | None) -> None:
+    def __init__(self, console: Console, app: App, plan: SourcePort[Any], ratio: str | None) -> None:
         self._console, self._app, self._plan, self._ratio = console, app, plan, ratio
         self._shown = 0.0
 

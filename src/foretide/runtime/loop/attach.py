@@ -21,7 +21,7 @@ from foretide.runtime.pipeline.followed import FollowedQuery
 from foretide.runtime.pipeline.submit import Pipeline
 from foretide.settings.load import load_settings
 from foretide.settings.settings import Settings
-from foretide.spark.edges.edge import active_control_folder
+from foretide.spark.edges.routes import find_control_folder
 from foretide.spark.executors.executors import Executors
 from foretide.spark.joins.statistics import highest_times_of
 from foretide.store.metric_store import MetricStore
@@ -48,7 +48,7 @@ def control(
     mode: ControlMode | None = None,
     settings: Settings | None = None,
     most_executors: int | None = None,
-    folder: str | None = None,
+    control_folder: str | None = None,
 ) -> Controller:
     """Attach a control loop to a running pipeline, or to any streaming query with Foretide edges.
 
@@ -59,10 +59,10 @@ def control(
         mode: `act`, or `advise` to decide and explain without touching anything.
         settings: All other settings; unless given, from file and environment as the command line reads them.
         most_executors: Most executors to ask for; as many as there are now unless said otherwise.
-        folder: The control folder of a plain query whose edges were given one of their own.
+        control_folder: That of a plain query whose edges were given one of their own.
     """
     chosen = settings or load_settings()
-    follower = query if isinstance(query, Pipeline) else _followed(query, chosen, folder)
+    follower = query if isinstance(query, Pipeline) else _followed(query, chosen, control_folder)
     if follower.monitor is None:
         raise ControlError("control rests on what is measured; start the pipeline with monitoring")
     levers = Executors.of_active()
@@ -84,11 +84,11 @@ def _followed(query: Any, settings: Settings, location: str | None) -> FollowedQ
     if not hasattr(query, "lastProgress"):
         kind = type(query).__name__
         raise ControlError(f"a {kind} cannot be controlled; give what ft.submit returned, or a StreamingQuery")
-    folder = active_control_folder(location)
+    folder = find_control_folder(control_folder=location)
     if not folder.routes().edges and not folder.joins():
         raise ControlError(
             f"there is no edge to control: '{folder.location}' has no routes; add df.transform(ft.edge(...)) or "
-            "ft.join(...) to the query, or say with folder=... where its routes are"
+            "ft.join(...) to the query, or pass control_folder=... of its routes"
         )
     return FollowedQuery(query, folder, settings.to_run().monitoring)
 

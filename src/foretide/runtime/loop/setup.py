@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 from foretide.control.world.setup import OperatorSetup, Setup
 from foretide.durations import parse_duration
 from foretide.topology.graph import Bolt, Spout, Topology
-from foretide.topology.sources import Replay
 
 if TYPE_CHECKING:
     from foretide.metrics.batch import BatchReport
@@ -54,7 +53,7 @@ def setup_of(
         for bolt in topology.bolts
         for source in bolt.inputs
     }
-    admitting = frozenset(spout.id for spout in topology.spouts if isinstance(spout.source, Replay))
+    admitting = frozenset(spout.id for spout in topology.spouts if spout.source.live_admission)
     between = [flow for flow in sorted(flows) if flow[0] != flow[1]]
     return _setup(topology.name, parts, between, levers, trigger, admitting)
 
@@ -106,8 +105,7 @@ def _setup(
 
 
 def _spout(spout: Spout, levers: Executors) -> OperatorSetup:
-    tasks = spout.source.partitions if isinstance(spout.source, Replay) else levers.cores
-    return OperatorSetup(spout.id, max(tasks, 1), spout=True)
+    return OperatorSetup(spout.id, max(spout.source.partitions or levers.cores, 1), spout=True)
 
 
 def _bolt(bolt: Bolt, stateful: set[str], routes: RouteTable, state_partitions: int) -> OperatorSetup:

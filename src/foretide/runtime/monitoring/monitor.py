@@ -22,7 +22,7 @@ from foretide.status.running import home
 from foretide.store.metric_store import MetricStore
 from foretide.store.records import AlarmRecord
 from foretide.store.writer import StoreWriter, WriterSettings
-from foretide.topology.first_edges import sole_sources
+from foretide.topology.shape import sole_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from foretide.metrics.metric import Sample
     from foretide.metrics.snapshot import Key, Snapshot
     from foretide.settings.monitoring import MonitorSettings
-    from foretide.spark.executors.listing import Workers
+    from foretide.spark.executors.executors import Workers
     from foretide.topology.graph import Topology
 
 log = logging.getLogger("foretide")

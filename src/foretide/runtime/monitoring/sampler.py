@@ -16,7 +16,7 @@ from foretide.probes.workers import WorkerProbe, find_executors
 if TYPE_CHECKING:
     from foretide.metrics.batch import TaskRun
     from foretide.metrics.metric import Sample
-    from foretide.spark.executors.listing import Workers
+    from foretide.spark.executors.executors import Workers
 
 _TURN = 0.25
 _MOST_RUNS = 100_000

@@ -1,62 +1,53 @@
-"""What a spout's own clock tells of a batch: arrivals and latency of its tuples, outside the data path.
+"""Arrivals and latency of a batch's tuples, as far as the sources can tell: outside the data path.
 
-A replay knows when each row was due, and rows fall due in order. So the tuple at quantile q of a batch's latency is
-simply the row at 1 - q of its range, and its latency is exact: from its due time to the commit of its batch. Other
-sources tell it by the event times that they were asked to observe.
+A source that knows when each row arrived (see `foretide.spark.sources.port`) hands out rows in that order. So the tuple
+at quantile q of a batch's latency is simply the row at 1 - q of its range, and its latency is exact: from its arrival
+to the commit of its batch. Other sources tell it by the event times that they were asked to observe.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from foretide.metrics.from_batch import SpoutFigures
-from foretide.spark.sources.replay import ReplayPlan
-from foretide.topology.sources import Replay
+from foretide.spark.sources.registry import source_port
 
 if TYPE_CHECKING:
     from foretide.metrics.batch import BatchReport, EventTimes, SourceRange
+    from foretide.spark.sources.port import SourcePort
     from foretide.topology.graph import Topology
 
 QUANTILES = {"latency_p50_ms": 0.50, "latency_p95_ms": 0.95, "latency_p99_ms": 0.99}
 _ROUNDING = 1e-9
 """(1 - 0.9) * 10 is a little less than 1."""
 
-_SAMPLED = 200
-"""Rows of a batch whose due times are worked out for its mean and for mixing spouts; exact below that."""
+_SAMPLED_ROWS = 200
+"""Rows of a batch whose arrivals are worked out for its mean and for mixing spouts; exact below that."""
 
 _GAPS = 20_000
 
 
-def latency(plan: ReplayPlan, taken: SourceRange, finished: float, quantile: float) -> float | None:
-    """Seconds from due time to commit that a share `quantile` of the batch's tuples stayed within."""
-    rows = taken.rows
-    if not rows or "origin_ms" not in taken.end:
-        return None
-    first, last = taken.start.get("row", 0), taken.end["row"]
-    row = first + min(rows - 1, int((1 - quantile) * rows + _ROUNDING))
-    due = plan.due_seconds(row, min(row + 1, last))
-    return finished - _origin(taken) - float(due[0])
-
-
 @dataclass(frozen=True)
 class TupleLatency:
-    """The replays of a topology, by spout."""
+    """The sources of a topology, by spout."""
 
-    plans: Mapping[str, ReplayPlan]
+    sources: Mapping[str, SourcePort[Any]]
 
     @classmethod
     def of(cls, topology: Topology) -> TupleLatency:
-        """The replays among the spouts; not those that hand out rows before they are due."""
-        replays = [(s.id, s.source) for s in topology.spouts if isinstance(s.source, Replay)]
-        return cls({spout: ReplayPlan(source) for spout, source in replays if source.paced})
+        """The sources of the spouts."""
+        return cls({spout.id: source_port(spout.source) for spout in topology.spouts})
 
     def figures(self, report: BatchReport) -> dict[str, SpoutFigures]:
         """What is known of each spout's tuples in a batch."""
-        found = {spout: self._replayed(plan, taken, report.finished) for spout, plan, taken in self._taken(report)}
+        found = {
+            spout: SpoutFigures(*arrivals(source, taken), float(np.mean(known)), taken.rows or 0)
+            for spout, source, taken, known in self._known(report)
+        }
         for spout, times in report.event_times.items():
             found.setdefault(spout, SpoutFigures(None, None, report.finished - times.mean, times.tuples))
         return found
@@ -72,48 +63,63 @@ class TupleLatency:
 
     def _quantiles(self, report: BatchReport) -> dict[str, float]:
         """Exact for one spout. Observed event times are too few to be mixed with those of other spouts."""
-        replayed = {spout: (plan, taken) for spout, plan, taken in self._taken(report)}
-        observed = [times for spout, times in report.event_times.items() if spout not in replayed]
-        match list(replayed.values()), observed:
-            case [(plan, taken)], []:
-                exact = {name: latency(plan, taken, report.finished, level) for name, level in QUANTILES.items()}
-                return {name: value for name, value in exact.items() if value is not None}
+        exact = list(self._known(report))
+        observed = [times for name, times in report.event_times.items() if name not in {known[0] for known in exact}]
+        match exact, observed:
+            case [(_, source, taken, _)], []:
+                found = {name: latency(source, taken, report.finished, level) for name, level in QUANTILES.items()}
+                return {name: value for name, value in found.items() if value is not None}
             case [], [times]:
                 return {name: report.finished - _event_time(times, 1 - level) for name, level in QUANTILES.items()}
             case several, []:
-                return _mixed([(latencies(plan, taken, report.finished), taken.rows or 0) for plan, taken in several])
+                return _mixed([(known, taken.rows or 0) for _, _, taken, known in several])
         return {}
 
-    def _taken(self, report: BatchReport) -> Iterator[tuple[str, ReplayPlan, SourceRange]]:
-        for source in report.sources:
-            plan = self.plans.get(source.spout or "")
-            if plan is not None and source.spout is not None and source.rows:
-                yield source.spout, plan, source
-
-    def _replayed(self, plan: ReplayPlan, taken: SourceRange, finished: float) -> SpoutFigures:
-        mean = float(np.mean(latencies(plan, taken, finished)))
-        rate, scv = arrivals(plan, taken)
-        return SpoutFigures(rate, scv, mean, taken.rows or 0)
+    def _known(self, report: BatchReport) -> Iterator[tuple[str, SourcePort[Any], SourceRange, np.ndarray]]:
+        """Spouts whose source knows the arrivals of the batch's rows: source, range and latencies."""
+        for taken in report.sources:
+            source = self.sources.get(taken.spout or "")
+            known = None if source is None else latencies(source, taken, report.finished)
+            if source is not None and known is not None:
+                yield taken.spout or "", source, taken, known
 
 
-def arrivals(plan: ReplayPlan, taken: SourceRange) -> tuple[float | None, float | None]:
-    """Tuples that fell due a second over the rows of a batch, and the squared variation coefficient of their gaps."""
-    first, last = taken.start.get("row", 0), taken.end["row"]
-    begin = max(first, last - _GAPS)
-    due = plan.due_seconds(begin, last)
-    gaps = np.diff(due)
+def latency(source: SourcePort[Any], taken: SourceRange, finished: float, quantile: float) -> float | None:
+    """Seconds from arrival to commit that a share `quantile` of the batch's tuples stayed within."""
+    rows = taken.rows or 0
+    place = min(rows - 1, int((1 - quantile) * rows + _ROUNDING))
+    found = _since_arrival(source, taken, finished, np.array([place]))
+    return None if found is None else float(found[0])
+
+
+def latencies(source: SourcePort[Any], taken: SourceRange, finished: float) -> np.ndarray | None:
+    """The latency of a batch's tuples; of evenly spaced ones when there are many."""
+    rows = taken.rows or 0
+    return _since_arrival(source, taken, finished, np.linspace(0, rows - 1, min(rows, _SAMPLED_ROWS)).astype(int))
+
+
+def arrivals(source: SourcePort[Any], taken: SourceRange) -> tuple[float | None, float | None]:
+    """Tuples that arrived a second over the rows of a batch, and the squared variation coefficient of their gaps."""
+    rows = taken.rows or 0
+    times = source.arrival_times(taken, np.arange(max(0, rows - _GAPS), rows)) if rows else None
+    gaps = np.empty(0) if times is None else np.diff(times)
     mean = float(gaps.mean()) if len(gaps) else 0.0
     if mean <= 0:
         return None, None
     return 1 / mean, float(gaps.var() / mean**2)
 
 
-def latencies(plan: ReplayPlan, taken: SourceRange, finished: float) -> np.ndarray:
-    """The latency of a batch's tuples; of evenly spaced ones when there are many."""
-    first, last = taken.start.get("row", 0), taken.end["row"]
-    rows = np.linspace(first, last - 1, min(last - first, _SAMPLED)).astype(int)
-    found: np.ndarray = finished - _origin(taken) - plan.due_at(rows)
-    return found
+def last_arrival(source: SourcePort[Any], taken: SourceRange) -> float | None:
+    """When the last row up to the end of the batch arrived: seconds after the source's origin."""
+    times = source.arrival_times(taken, np.array([(taken.rows or 0) - 1]))
+    return None if times is None else float(times[0])
+
+
+def _since_arrival(source: SourcePort[Any], taken: SourceRange, at: float, places: np.ndarray) -> np.ndarray | None:
+    """Seconds between an instant and the arrivals of the rows at these places of the batch; None when unknown."""
+    origin = source.origin(taken)
+    times = source.arrival_times(taken, places) if taken.rows else None
+    return None if origin is None or times is None else at - origin - times
 
 
 def _mixed(parts: list[tuple[np.ndarray, int]]) -> dict[str, float]:
@@ -131,7 +137,3 @@ def _mixed(parts: list[tuple[np.ndarray, int]]) -> dict[str, float]:
 def _event_time(times: EventTimes, level: float) -> float:
     """The observed event time at a level, by the nearest level that was asked for."""
     return times.at[min(times.at, key=lambda known: abs(known - level))]
-
-
-def _origin(taken: SourceRange) -> float:
-    return float(taken.end["origin_ms"]) / 1000

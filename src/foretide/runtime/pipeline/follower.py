@@ -19,9 +19,9 @@ from foretide.metrics.audit import AuditFailure, audit
 from foretide.metrics.batch import BatchReport
 from foretide.routing.table import RouteTable
 from foretide.runtime.monitoring.monitor import Monitor
-from foretide.spark.executors.listing import Workers
+from foretide.spark.executors.executors import Workers
 from foretide.status.running import Running, announce, withdraw
-from foretide.topology.first_edges import first_edges
+from foretide.topology.shape import first_edges
 
 if TYPE_CHECKING:
     from foretide.control_folder.folder import ControlFolder

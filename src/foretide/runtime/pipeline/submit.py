@@ -25,7 +25,7 @@ from foretide.settings.run import RunSettings
 from foretide.spark.compile.topology import compile_topology
 from foretide.spark.progress.reader import QueryReader
 from foretide.spark.query import read_output, start_query
-from foretide.spark.state_partitions import is_settled, repartition_state
+from foretide.spark.state import is_settled, repartition_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

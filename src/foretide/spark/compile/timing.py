@@ -1,7 +1,8 @@
-"""Python bolts time themselves: every N-th tuple is timed where it runs, and the sums come home with the task.
+"""What is measured in the data path: how long Python bolts take, and, on request, the event times of a spout's tuples.
 
-Spark adds up what its tasks report (an accumulator). A task that runs again reports again, so after a retry the counts
-are a little high; means and variation are not.
+Every N-th tuple of a Python bolt is timed where it runs, and Spark adds up what its tasks report (an accumulator). A
+task that runs again reports again, so after a retry the counts are a little high; means and variation are not. Event
+times are for sources that cannot tell when tuples arrived; they cost some 60 ns a row.
 """
 
 from __future__ import annotations
@@ -12,18 +13,27 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from pyspark.accumulators import AccumulatorParam
+from pyspark.sql import functions as F
 
-from foretide.metrics.batch import TIME_EVERY, BoltTimes
+from foretide.metrics.batch import TIME_EVERY, BoltTimes, EventTimes
+from foretide.spark.edges.groupings import quoted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
+    from pyspark.sql import DataFrame
+
+EVENT_TIMES = "foretide_event_times_"
+"""How the observation of a spout's event times is called, before the spout's name."""
+
+_LEVELS = (0.01, 0.05, 0.5)
+"""The oldest tuples have waited longest: latency at 0.99 is told by event time at 0.01."""
 
 Sums = tuple[int, int, float, float, int]
 _NOTHING: Sums = (0, 0, 0.0, 0.0, 0)
 
 
-class _Adding(AccumulatorParam[Sums]):
+class _SumParam(AccumulatorParam[Sums]):
     def zero(self, value: Sums) -> Sums:  # noqa: ARG002
         return _NOTHING
 
@@ -39,7 +49,7 @@ class Timer:
     every: int = TIME_EVERY
 
     def report(self, tuples: int, timed: int, seconds: float, squares: float) -> None:
-        """Add to what came home so far."""
+        """Add the times of some tuples."""
         self.sums.add((tuples, timed, seconds, squares, 0))
 
     def dead(self, tuples: int) -> None:
@@ -60,9 +70,9 @@ class Stopwatch:
         self._tuples += 1
         if self._tuples % self._every:
             return list(work(row))
-        begun = perf_counter()
+        started = perf_counter()
         made = list(work(row))
-        took = perf_counter() - begun
+        took = perf_counter() - started
         self._timed += 1
         self._seconds += took
         self._squares += took * took
@@ -85,13 +95,13 @@ class BatchWatch:
         """The input, counted."""
         source = iter(batches)
         while True:
-            begun = perf_counter()
+            started = perf_counter()
             try:
                 batch = next(source)
             except StopIteration:
                 return
             finally:
-                self._waited += perf_counter() - begun
+                self._waited += perf_counter() - started
             self._tuples += batch.num_rows
             yield batch
 
@@ -99,13 +109,13 @@ class BatchWatch:
         """The output, timed; reports when it ends."""
         source = iter(output)
         while True:
-            begun = perf_counter()
+            started = perf_counter()
             try:
                 batch = next(source)
             except StopIteration:
-                self._seconds += perf_counter() - begun
+                self._seconds += perf_counter() - started
                 break
-            self._seconds += perf_counter() - begun
+            self._seconds += perf_counter() - started
             yield batch
         self._timer.report(self._tuples, self._tuples, max(0.0, self._seconds - self._waited), 0.0)
 
@@ -121,7 +131,7 @@ class Timers:
     @classmethod
     def of(cls, context: SparkContext, each: Mapping[str, bool], every: int = TIME_EVERY) -> Timers:
         """Timers for bolts by id; the flag says whether a bolt's tuples are timed one by one."""
-        made = {bolt: Timer(context.accumulator(_NOTHING, _Adding()), every) for bolt in each}
+        made = {bolt: Timer(context.accumulator(_NOTHING, _SumParam()), every) for bolt in each}
         return cls(each, made)
 
     def since_last(self) -> dict[str, BoltTimes]:
@@ -134,3 +144,22 @@ class Timers:
         tuples, timed, seconds, squares, dead = (a - b for a, b in zip(now, before, strict=True))
         each = self.each[bolt]
         return BoltTimes(int(tuples), int(timed), seconds, squares if each else None, int(dead))
+
+
+def observe_event_times(frame: DataFrame, spout: str, column: str) -> DataFrame:
+    """The same frame; each batch reports its event times under the spout's name."""
+    seconds = F.col(quoted(column)).cast("double")
+    levels = F.array(*(F.lit(level) for level in _LEVELS))
+    return frame.observe(
+        f"{EVENT_TIMES}{spout}",
+        F.count(seconds).alias("tuples"),
+        F.avg(seconds).alias("mean"),
+        F.percentile_approx(seconds, levels, 10_000).alias("at"),
+    )
+
+
+def read_event_times(observed: Any) -> EventTimes | None:
+    """What a batch reported; None when it had no tuples."""
+    if not observed["tuples"]:
+        return None
+    return EventTimes(observed["tuples"], observed["mean"], dict(zip(_LEVELS, observed["at"], strict=True)))

@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from foretide.control_folder.folder import ControlFolder
-from foretide.errors import ControlFolderError, Problem, TopologyError
+from foretide.errors import Problem, TopologyError
 from foretide.routing.ring import DEFAULT_SLOTS
-from foretide.spark.edges.groupings import hashable, task_of
-from foretide.spark.edges.routes import ring_of
+from foretide.spark.edges.groupings import hashable, quoted, task_of
+from foretide.spark.edges.routes import find_control_folder, ring_of
+from foretide.spark.modes import apply_mode
 from foretide.topology.graph import DEFAULT_POOL
 from foretide.topology.groupings import Dynamic, Global, Grouping, Shuffle
 from foretide.topology.validate import ID, choices
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-CONTROL_SETTING = "spark.foretide.control"
-CHECKPOINT_SETTING = "spark.sql.streaming.checkpointLocation"
-ADAPTIVE_SETTING = "spark.sql.adaptive.streaming.stateless.enabled"
+    from foretide.control_folder.folder import ControlFolder
+
 TASK_PREFIX = "_ft_"
 SENT, RECEIVED = "foretide_sent_", "foretide_received_"
 DEFAULT_GROUPING: Grouping = Shuffle()
@@ -39,18 +38,18 @@ def edge(
     replicas: int | None = None,
     pool: int | None = None,
     audit: bool = False,
-    control: str | None = None,
+    control_folder: str | None = None,
 ) -> Callable[[DataFrame], DataFrame]:
     """A controllable edge for any PySpark query: `df.transform(ft.edge("parse", ft.Dynamic(), replicas=8))`.
 
     Args:
         name: The edge's name: that of the operator it leads into.
         grouping: How tuples are split over the tasks.
-        replicas: Tasks that are active at the start; all of the pool unless said otherwise.
-        pool: Tasks there are; as many as `replicas` unless said otherwise.
+        replicas: Tasks that are active at the start; by default all of the pool.
+        pool: Tasks there are; by default as many as `replicas`.
         audit: Also compare the XOR of 64-bit tuple ids before and after the edge (costs some 60 ns a row on each side).
-        control: The control folder; by default the session's setting `spark.foretide.control`, or the folder
-            `foretide` in `spark.sql.streaming.checkpointLocation`.
+        control_folder: Where routes are published; by default the session's setting `spark.foretide.controlFolder`,
+            or the folder `foretide` in `spark.sql.streaming.checkpointLocation`.
     """
     size = _pool(grouping, pool, replicas)
 
@@ -58,7 +57,7 @@ def edge(
         _check(name, grouping, frame, size, replicas)
         if not grouping.exchanges:
             return frame
-        folder = control_folder(frame.sparkSession, control)
+        folder = find_control_folder(frame.sparkSession, control_folder)
         return exchange(placed(frame, name, grouping, size, folder, replicas), name, size, audit=audit)
 
     return apply
@@ -82,13 +81,11 @@ def placed(
 
 def exchange(frame: DataFrame, name: str, pool: int, *, audit: bool = False) -> DataFrame:
     """Send each tuple to the task in the edge's column, and let no work cross."""
-    spark = frame.sparkSession
-    if spark.conf.get(ADAPTIVE_SETTING, None) != "false":
-        spark.conf.set(ADAPTIVE_SETTING, "false")
+    apply_mode(frame.sparkSession)
     task = task_column(name)
-    sent = _audited(frame, f"{SENT}{name}") if audit else frame
-    arrived = barrier(sent.repartitionById(pool, F.col(f"`{task}`")))
-    return (_audited(arrived, f"{RECEIVED}{name}") if audit else arrived).drop(task)
+    sent = observe_ids(frame, f"{SENT}{name}") if audit else frame
+    arrived = barrier(sent.repartitionById(pool, F.col(quoted(task))))
+    return (observe_ids(arrived, f"{RECEIVED}{name}") if audit else arrived).drop(task)
 
 
 def barrier(frame: DataFrame) -> DataFrame:
@@ -102,27 +99,8 @@ def task_column(name: str) -> str:
     return f"{TASK_PREFIX}{name}"
 
 
-def control_folder(spark: SparkSession, location: str | None = None) -> ControlFolder:
-    """The control folder that is given, or set for the session."""
-    checkpoint = spark.conf.get(CHECKPOINT_SETTING, None)
-    found = location or spark.conf.get(CONTROL_SETTING, None) or (f"{checkpoint}/foretide" if checkpoint else None)
-    if not found:
-        raise ControlFolderError(
-            f"an edge needs a control folder for its routes: set '{CONTROL_SETTING}' on the session (best: the folder "
-            "'foretide' in the query's checkpoint), or hand control=... to the edge"
-        )
-    return ControlFolder(found)
-
-
-def active_control_folder(location: str | None = None) -> ControlFolder:
-    """The control folder that is given, or set for the session that is running."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - there is one by now
-
-    return control_folder(SparkSession.active(), location)
-
-
 def declare(folder: ControlFolder, name: str, pool: int, weights: list[float]) -> None:
-    """See that the edge has a route before the plan is built; a table that cannot be read is made anew."""
+    """Make sure that the edge has a route before the plan is built; a table that cannot be read is made anew."""
     folder.change_routes(lambda table: table.declare(name, pool, weights), repair=True)
 
 
@@ -134,7 +112,7 @@ def first_split(grouping: Grouping, pool: int, replicas: int | None) -> list[flo
     return [1.0] * active + [0.0] * (pool - active)
 
 
-def _audited(frame: DataFrame, name: str) -> DataFrame:
+def observe_ids(frame: DataFrame, name: str) -> DataFrame:
     """Count tuples and XOR their ids; an id is the 64-bit hash of all columns, the task's included."""
     ids = F.xxhash64(*hashable(frame, frame.columns))
     return frame.observe(name, F.count(F.lit(1)).alias("rows"), F.bit_xor(ids).alias("ids"))

@@ -1,24 +1,42 @@
-"""The live route table inside a query plan: read again by every batch, once, whatever the number of edges."""
+"""The control folder of a session, and the live route table in a query plan: each batch reads it again, once."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from foretide.control_folder.folder import ControlFolder
+from foretide.errors import ControlFolderError
 from foretide.routing.table import FORMAT
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
-    from foretide.control_folder.folder import ControlFolder
+CONTROL_FOLDER_SETTING = "spark.foretide.controlFolder"
+CHECKPOINT_SETTING = "spark.sql.streaming.checkpointLocation"
 
 OBSERVATION = "foretide_routes"
 """Name of the metric in a query's progress that confirms which version a batch read."""
 
 _SCHEMA = "format int, version long, edges map<string, struct<pool int, ring array<int>>>"
 _tables: WeakKeyDictionary[SparkSession, dict[str, DataFrame]] = WeakKeyDictionary()
+
+
+def find_control_folder(spark: SparkSession | None = None, control_folder: str | None = None) -> ControlFolder:
+    """The control folder that is given, or that of the session; the active session when none is given."""
+    conf = (spark or SparkSession.active()).conf
+    checkpoint = conf.get(CHECKPOINT_SETTING, None)
+    default = f"{checkpoint}/foretide" if checkpoint else None
+    location = control_folder or conf.get(CONTROL_FOLDER_SETTING, None) or default
+    if not location:
+        raise ControlFolderError(
+            "no control folder is known for the routes: pass control_folder=... (best: the folder 'foretide' in the "
+            f"query's checkpoint), or set '{CONTROL_FOLDER_SETTING}' on the session"
+        )
+    return ControlFolder(location)
 
 
 def ring_of(spark: SparkSession, folder: ControlFolder, edge: str) -> Column:

@@ -8,21 +8,26 @@ driver's JVM; `limits` says what is not there and why.
 from __future__ import annotations
 
 import socket
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from foretide.errors import ActionError
+from foretide.metrics.metric import Sample
 from foretide.spark.executors.exclusion_list import ExclusionList, QuarantineUnavailableError
-from foretide.spark.progress.rest import RestUnavailableError, SparkRest
+from foretide.spark.rest import RestUnavailableError, SparkRest
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+_TIMEOUT_SECONDS = 5.0
 
 
 class Executors:
     """The executors of one application. Every call is short, and harmless when repeated.
 
-    `cores` are the tasks that each runs at the same time; `most` executors may be had, unless said otherwise as many
-    as there were at first.
+    `cores` are the tasks that each runs at the same time; `most` executors may be asked for, by default as many as
+    there were at first.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -30,8 +35,7 @@ class Executors:
         self._rest: SparkRest | None = None
         self._hosts: dict[str, str] = {}
         self.limits: list[str] = []
-        master = context.master or ""
-        self.local = master.startswith("local") and not master.startswith("local-cluster")
+        self.local = _is_local(context)
         self.cores = _cores(context, local=self.local)
         self._list = None if self.local else self._exclusions()
         self.can_resize = not self.local and self._is_ours()
@@ -41,7 +45,7 @@ class Executors:
 
     @classmethod
     def of_active(cls) -> Executors:
-        """The levers of the context that is running."""
+        """The executors of the context that is running."""
         from pyspark import SparkContext  # noqa: PLC0415 - there is one by now
 
         return cls(SparkContext.getOrCreate())
@@ -72,7 +76,7 @@ class Executors:
         listed = self._driver.getExecutorIds().mkString("\n")
         ids = listed.split("\n") if listed else []
         if any(executor not in self._hosts for executor in ids):
-            self._hosts |= self._told_hosts()
+            self._hosts |= self._listed_hosts()
         return {executor: self._hosts.get(executor, "unknown") for executor in sorted(ids)}
 
     def quarantined(self) -> frozenset[str]:
@@ -132,11 +136,11 @@ class Executors:
         jvm: Any = self._context._jvm  # noqa: SLF001
         return jvm.PythonUtils
 
-    def _told_hosts(self) -> dict[str, str]:
+    def _listed_hosts(self) -> dict[str, str]:
         try:
             if self._rest is None:
-                self._rest = SparkRest.of(self._context, timeout=5.0)
-            listed = self._rest.get("executors") or []
+                self._rest = SparkRest.of(self._context)
+            listed = self._rest.get("executors", _TIMEOUT_SECONDS) or []
         except RestUnavailableError:
             return {}
         return {each["id"]: each["hostPort"].rsplit(":", maxsplit=1)[0] for each in listed}
@@ -146,10 +150,70 @@ def _cores(context: SparkContext, *, local: bool) -> int:
     """Tasks that an executor runs at the same time."""
     if local:
         return context.defaultParallelism
-    said = context.getConf().get("spark.executor.cores", "")
-    if said:
-        return int(said)
+    if cores := context.getConf().get("spark.executor.cores", ""):
+        return int(cores)
     master = context.master or ""
     if master.startswith("local-cluster"):
         return int(master.split("[")[1].split(",")[1])
     return 1
+
+
+def _is_local(context: SparkContext) -> bool:
+    """Whether the driver's own JVM is the one worker."""
+    master = context.master or ""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+@dataclass(frozen=True)
+class WorkerListing:
+    """Samples of the workers that Spark knows, and why it did not answer."""
+
+    samples: list[Sample]
+    problem: str | None = None
+
+
+class Workers:
+    """Asks Spark for its executors. `local` means that the driver's own JVM is the worker."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._rest: SparkRest | None = None
+        self.application = context.applicationId
+        self.local = _is_local(context)
+        self.driver_pid = driver_pid(context)
+
+    @classmethod
+    def of_active(cls) -> Workers:
+        """The workers of the context that is running."""
+        from pyspark import SparkContext  # noqa: PLC0415 - there is one by now
+
+        return cls(SparkContext.getOrCreate())
+
+    def listed(self) -> WorkerListing:
+        """The executors that are alive; the driver counts only in local mode."""
+        try:
+            if self._rest is None:
+                self._rest = SparkRest.of(self._context)
+            executors = self._rest.get("executors", _TIMEOUT_SECONDS) or []
+        except RestUnavailableError as error:
+            return WorkerListing([], f"Spark's REST interface does not answer ({error})")
+        at = time.time()
+        return WorkerListing([sample for each in executors if self._works(each) for sample in _samples(each, at)])
+
+    def close(self) -> None:
+        """Let go of the connection to Spark."""
+        if self._rest is not None:
+            self._rest.close()
+
+    def _works(self, executor: dict[str, Any]) -> bool:
+        return bool(executor["isActive"]) and (self.local or executor["id"] != "driver")
+
+
+def _samples(executor: dict[str, Any], at: float) -> list[Sample]:
+    return [Sample("worker_active_tasks", executor["id"], at, float(executor["activeTasks"]))]
+
+
+def driver_pid(context: SparkContext) -> int:
+    """The process of the driver's JVM."""
+    jvm: Any = context._jvm  # noqa: SLF001 - the only way to the driver's own process
+    return int(jvm.java.lang.ProcessHandle.current().pid())

@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType, StringType, TimestampType
 from foretide.durations import parse_duration
 from foretide.errors import JoinError, Problem
 from foretide.spark.edges.groupings import quoted
-from foretide.spark.stateful import WATERMARK
+from foretide.spark.state import WATERMARK
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

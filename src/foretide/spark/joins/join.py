@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from foretide.errors import JoinError, Problem
 from foretide.joins.placement.spec import INNER, JoinBound, JoinSpec
 from foretide.joins.placement.timeline import without_unfinished
-from foretide.spark.edges.edge import control_folder as open_control_folder
 from foretide.spark.edges.groupings import hashable, quoted
+from foretide.spark.edges.routes import find_control_folder
 from foretide.spark.joins.cells import left_cells, live_plan, plan_of, right_cells, versions_of
 from foretide.spark.joins.inputs import (
     SALT,
@@ -75,7 +75,7 @@ def join(
         partitions: Partitions of the join's state, fixed by the checkpoint; by default
             `spark.sql.shuffle.partitions`. A wrong number costs balance, never rows.
         statistics: Whether each batch reports its frequent keys. Without them nothing is planned.
-        control_folder: The control folder; by default the session's setting `spark.foretide.control`, or the folder
+        control_folder: The control folder; by default the session setting `spark.foretide.controlFolder`, or the folder
             `foretide` in `spark.sql.streaming.checkpointLocation`.
 
     Raises:
@@ -87,7 +87,7 @@ def join(
     times = event_times(left, right, times)
     pairs = compared(left, right, pairs)
     bound = JoinBound(*bounds(within), how=how)
-    folder = open_control_folder(left.sparkSession, control_folder)
+    folder = find_control_folder(left.sparkSession, control_folder)
     chosen = partitions or int(left.sparkSession.conf.get(_PARTITIONS, None) or _DEFAULT_PARTITIONS)
     _prepare(folder, name, JoinSpec(bound, chosen, statistics))
     live = live_plan(left.sparkSession, folder.join_plan_url(name), plan_observation(name))

@@ -23,7 +23,7 @@ from foretide.metrics.batch import JoinBatch, JoinSide
 from foretide.spark.edges.groupings import quoted
 from foretide.spark.joins.cells import OBSERVATION
 from foretide.spark.joins.inputs import SALT
-from foretide.spark.stateful import WATERMARK
+from foretide.spark.state import WATERMARK
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

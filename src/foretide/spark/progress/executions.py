@@ -13,7 +13,7 @@ from foretide.spark.progress.task_runs import attribute, failed_attempts, read_t
 from foretide.topology.shape import PlanShape
 
 if TYPE_CHECKING:
-    from foretide.spark.progress.rest import SparkRest
+    from foretide.spark.rest import SparkRest
 
 _BATCH = re.compile(r"runId = (\S+)\s+batch = (\d+)")
 

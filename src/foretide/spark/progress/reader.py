@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from foretide.metrics.batch import BatchReport, BoltTimes, EventTimes, SourceRange, StateSize, TupleIds
-from foretide.spark.compile.event_times import EVENT_TIMES, read_event_times
+from foretide.metrics.batch import BatchReport, BoltTimes, EventTimes, StateSize, TupleIds
+from foretide.spark.compile.timing import EVENT_TIMES, read_event_times
 from foretide.spark.edges.edge import RECEIVED, SENT
 from foretide.spark.edges.routes import OBSERVATION
 from foretide.spark.joins.statistics import joins_seen
 from foretide.spark.progress.executions import Executions, Flows
-from foretide.spark.progress.rest import RestUnavailableError, SparkRest
+from foretide.spark.rest import RestUnavailableError, SparkRest
+from foretide.spark.sources.registry import source_range
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -149,7 +150,16 @@ def read_report(
         input_rows=progress.numInputRows,
         route_version=None if routes is None else routes["version"],
         edges=None if flows is None else flows.edges,
-        sources=tuple(_source(source) for source in progress.sources),
+        sources=tuple(
+            source_range(
+                _offset(source.startOffset),
+                _offset(source.endOffset),
+                _offset(source.latestOffset),
+                source.numInputRows,
+                source.description,
+            )
+            for source in progress.sources
+        ),
         ids=_ids(observed),
         retried=flows is not None and flows.retried,
         stateful=bool(progress.stateOperators),
@@ -184,16 +194,6 @@ def _watermark(event_time: Any) -> float | None:
     stamp = (event_time or {}).get("watermark")
     seconds = datetime.fromisoformat(stamp).timestamp() if stamp else 0.0
     return seconds or None  # 1970: no watermark yet
-
-
-def _source(source: Any) -> SourceRange:
-    return SourceRange(
-        start=_offset(source.startOffset),
-        end=_offset(source.endOffset),
-        latest=_offset(source.latestOffset),
-        input_rows=source.numInputRows,
-        description=source.description,
-    )
 
 
 def _offset(text: Any) -> dict[str, Any]:

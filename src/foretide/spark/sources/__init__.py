@@ -1,1 +1,1 @@
-"""Sources: one file a kind."""
+"""Sources: how Spark reads each kind, and what it tells about a batch."""

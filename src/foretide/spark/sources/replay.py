@@ -2,156 +2,109 @@
 
 An offset is the number of the next row and the time at which the replay began, so any range of rows can be made again,
 alike to the bit and due at the same instant. The limit of rows a batch is read from the control folder each time
-Spark asks how far it may go: it changes while the query runs.
+Spark asks how far it may go: it changes while the query runs. Only this module knows what is in an offset.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from foretide.control_folder.filesystem import local_path
 from foretide.control_folder.folder import ControlFolder
 from foretide.errors import WorkloadError
-from foretide.spark.sources.file_rows import file_table
-from foretide.topology.sources import FileRows, Replay
-from foretide.workloads.curve import Curve
-from foretide.workloads.registry import generator_from_json, generator_to_json
+from foretide.spark.sources.port import LoadContext, RowCounts, SourcePort
+from foretide.spark.sources.replay_plan import CHUNK_ROWS, ReplayPlan
+from foretide.topology.sources import Replay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
+
+    from foretide.metrics.batch import SourceRange
 
 Offset = dict[str, Any]
 
 FORMAT = "foretide-replay"
-_CHUNK = 50_000
-_UNPACED_ROWS = 100_000
-_TIMESTAMP = pa.timestamp("us", tz="UTC")
-_STAMPS = (pa.field("row", pa.int64()), pa.field("due", _TIMESTAMP), pa.field("event_time", _TIMESTAMP))
+_TABLE_ROWS = 500_000
 
 
-@dataclass(frozen=True)
-class ReplayPlan:
-    """A replay as values: which rows there are, when they fall due, and what is in them."""
+class ReplaySource(SourcePort[Replay]):
+    """The port of a replay: it knows when each row was due, where it ends, and every row itself."""
 
-    source: Replay
+    def __init__(self, source: Replay) -> None:
+        super().__init__(source)
+        self.plan = ReplayPlan(source)
 
-    @property
-    def schema(self) -> pa.Schema:
+    def load(self, context: LoadContext) -> DataFrame:
         """Payload columns, then `row`, `due` and `event_time`."""
-        rows = self.source.rows
-        payload = file_table(rows).schema if isinstance(rows, FileRows) else rows.schema
-        taken = {field.name for field in _STAMPS} & set(payload.names)
-        if taken:
-            raise WorkloadError(f"the replayed rows have columns of the replay's own: {', '.join(sorted(taken))}")
-        return pa.schema([*payload, *_STAMPS])
+        spark, folder = context.spark, context.folder
+        spark.dataSource.register(ReplayDataSource)
+        self.plan.schema  # noqa: B018 - a file that is gone is found here, with a clear error
+        reader = spark.readStream.format(FORMAT).option("plan", self.plan.to_json())
+        reader = reader.option("spout", context.spout).option("control_folder", folder.location)
+        if context.once_only:
+            reader = reader.option("once_only", str(_markers(folder, context.spout)))
+        return reader.load()
 
-    @property
-    def payload_rows(self) -> int | None:
-        """Rows with a payload, None when the replay never ends."""
-        rows = self.source.rows
-        there = file_table(rows).num_rows if isinstance(rows, FileRows) else None
-        return min((count for count in (there, self.source.curve.total_rows) if count is not None), default=None)
+    @staticmethod
+    def read_offsets(start: Mapping[str, Any], end: Mapping[str, Any], latest: Mapping[str, Any]) -> RowCounts | None:
+        """Spout, rows and lag. A query that has just begun has no start."""
+        if "row" not in end:
+            return None
+        backlog = max(0, latest["row"] - end["row"]) if "row" in latest else None
+        return RowCounts(end.get("spout"), end["row"] - start.get("row", 0), backlog)
 
     @property
     def total_rows(self) -> int | None:
-        """All rows, the flush included."""
-        payload = self.payload_rows
-        return None if payload is None else payload + (self.source.flush is not None)
+        """Rows with a payload and the flush; None when the curve never ends."""
+        return self.plan.total_rows
 
-    def available(self, elapsed: float, start: int) -> int:
-        """How many rows may have been handed out `elapsed` seconds after the replay began."""
-        total = self.total_rows
-        if not self.source.paced:
-            return start + _UNPACED_ROWS if total is None else total
-        due = self.source.curve.rows_due(elapsed)
-        if total is not None and elapsed >= self.source.curve.duration:
-            return total
-        return due if total is None else min(due, total)
+    def is_over(self, taken: SourceRange) -> bool | None:
+        """Whether the batch ended at the last row."""
+        return None if "row" not in taken.end else bool(taken.end["row"] == self.total_rows)
 
-    def due_seconds(self, first: int, last: int) -> np.ndarray:
-        """Seconds after the beginning at which rows [first, last) fall due."""
-        payload = self.payload_rows
-        end = last if payload is None else min(last, payload)
-        due = self.source.curve.due_times(first, end) if first < end else np.empty(0)
-        if payload is None or last in (first, end):
-            return due
-        return np.append(due, self._flush_due(payload))
+    def origin(self, taken: SourceRange) -> float | None:
+        """When the replay began."""
+        return float(taken.end["origin_ms"]) / 1000 if "origin_ms" in taken.end else None
 
-    def due_at(self, rows: np.ndarray) -> np.ndarray:
-        """When each of these rows, in ascending order, falls due: without those in between where that is many."""
-        first, last = int(rows[0]), int(rows[-1]) + 1
-        if last - first <= _CHUNK:
-            return np.asarray(self.due_seconds(first, last)[rows - first])
-        return np.array([float(self.due_seconds(int(row), int(row) + 1)[0]) for row in rows])
+    def arrival_times(self, taken: SourceRange, rows: NDArray[np.int_]) -> NDArray[np.float64] | None:
+        """When the rows fell due. Without pace they are handed out before that, and it says nothing."""
+        if not self.source.paced or "row" not in taken.end:
+            return None
+        numbers = taken.start.get("row", 0) + rows
+        return self.plan.due_at(numbers) if numbers[0] >= 0 else None
 
-    def _flush_due(self, payload: int) -> float:
-        """When the flush falls due: as the row after the last one, or at the end of the curve."""
-        curve = self.source.curve
-        more = curve.total_rows is None or curve.total_rows > payload
-        return float(curve.due_times(payload, payload + 1)[0]) if more else curve.duration
+    def input_table(self, taken: SourceRange) -> pa.Table | None:
+        """All rows with a payload, as they were handed out."""
+        total, origin = self.plan.payload_rows, self.origin(taken)
+        if total is None or origin is None:
+            return None
+        batches = [
+            self.plan.rows(first, min(first + _TABLE_ROWS, total), origin) for first in range(0, total, _TABLE_ROWS)
+        ]
+        return pa.Table.from_batches(batches, self.plan.schema)
 
-    def rows(self, first: int, last: int, origin: float) -> pa.RecordBatch:
-        """Rows [first, last) with their stamps, for a replay that began at `origin` (seconds since 1970)."""
-        due = self.due_seconds(first, last)
-        event = due * self._stretch
-        payload = self._payload(first, last)
-        if len(payload[0]) < last - first:  # the flush: no payload, and far enough ahead to close every window
-            payload = [pa.concat_arrays([column, pa.nulls(1, column.type)]) for column in payload]
-            event[-1] += self.source.flush
-        stamps = [pa.array(np.arange(first, last)), _timestamps(origin + due), _timestamps(origin + event)]
-        return pa.RecordBatch.from_arrays([*payload, *stamps], schema=self.schema)
 
-    @property
-    def _stretch(self) -> float:
-        seconds = self.source.event_seconds
-        return 1.0 if seconds is None else seconds / self.source.curve.duration
-
-    def _payload(self, first: int, last: int) -> list[pa.Array]:
-        payload = self.payload_rows
-        end = last if payload is None else min(last, payload)
-        rows = self.source.rows
-        if isinstance(rows, FileRows):
-            table = file_table(rows).slice(first, max(0, end - first)).combine_chunks()
-            return [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
-        return list(rows.rows(first, max(first, end)).columns)
-
-    def to_json(self) -> str:
-        """The plan as text, for Spark's options."""
-        source = self.source
-        rows = (
-            {"path": source.rows.path, "format": source.rows.format}
-            if isinstance(source.rows, FileRows)
-            else generator_to_json(source.rows)
+def _markers(folder: ControlFolder, spout: str) -> Path:
+    """Where rows that were handed out are marked: a disk that all executors see."""
+    path = local_path(folder.location)
+    if path is None:
+        raise WorkloadError(
+            f"at-most-once needs a checkpoint on a disk that all executors see, not '{folder.location}'"
         )
-        plain = {name: getattr(source, name) for name in _PLAIN}
-        return json.dumps({"rows": rows, "curve": source.curve.to_json(), **plain})
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read the plan back."""
-        data = json.loads(text)
-        rows, curve = data.pop("rows"), Curve.from_json(data.pop("curve"))
-        made = FileRows(**rows) if isinstance(rows, dict) else generator_from_json(rows)
-        return cls(Replay(made, curve, **data))
-
-
-_PLAIN = ("event_seconds", "flush", "paced", "partitions", "max_rows")
-
-
-def _timestamps(seconds: np.ndarray) -> pa.Array:
-    return pa.array(np.round(seconds * 1e6).astype("int64"), pa.int64()).cast(_TIMESTAMP)
+    return path / "handed-out" / spout
 
 
 class Rows(InputPartition):
@@ -161,8 +114,8 @@ class Rows(InputPartition):
         self.first, self.last, self.origin = first, last, origin
 
 
-class ReplaySource(DataSource):
-    """Spark's name for the replay; made by `foretide.spark.sources.read`."""
+class ReplayDataSource(DataSource):
+    """The replay as Spark knows it, registered by `ReplaySource.load`."""
 
     @classmethod
     def name(cls) -> str:
@@ -178,7 +131,7 @@ class ReplaySource(DataSource):
         return ReplayReader(
             self.options["plan"],
             self.options["spout"],
-            self.options["control"],
+            self.options["control_folder"],
             self.options.get("once_only"),
         )
 
@@ -186,9 +139,9 @@ class ReplaySource(DataSource):
 class ReplayReader(DataSourceStreamReader):
     """Hands out ranges of rows. With `once_only` (a folder) no row is handed out a second time, come what may."""
 
-    def __init__(self, plan: str, spout: str, control: str, once_only: str | None) -> None:
+    def __init__(self, plan: str, spout: str, control_folder: str, once_only: str | None) -> None:
         self._plan = ReplayPlan.from_json(plan)
-        self._spout, self._control, self._once_only = spout, control, once_only
+        self._spout, self._control_folder, self._once_only = spout, control_folder, once_only
         self._latest: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
@@ -200,8 +153,8 @@ class ReplayReader(DataSourceStreamReader):
         elapsed = time.time() - start["origin_ms"] / 1000
         due = max(start["row"], self._plan.available(elapsed, start["row"]))
         self._latest = {**start, "row": due}
-        most = ControlFolder(self._control).admission().get(self._spout, self._plan.source.max_rows)
-        return {**start, "row": due if most is None else min(due, start["row"] + most)}
+        max_rows = ControlFolder(self._control_folder).admission().get(self._spout, self._plan.source.max_rows)
+        return {**start, "row": due if max_rows is None else min(due, start["row"] + max_rows)}
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
         """What is due by now: the distance to what was read is the backlog."""
@@ -221,8 +174,8 @@ class ReplayReader(DataSourceStreamReader):
         assert isinstance(partition, Rows)  # noqa: S101 - Spark hands back what partitions() gave
         if self._once_only and not claim(Path(self._once_only), partition.first, partition.last):
             return
-        for first in range(partition.first, partition.last, _CHUNK):
-            yield self._plan.rows(first, min(first + _CHUNK, partition.last), partition.origin)
+        for first in range(partition.first, partition.last, CHUNK_ROWS):
+            yield self._plan.rows(first, min(first + CHUNK_ROWS, partition.last), partition.origin)
 
     def commit(self, end: Offset) -> None:
         """Forget claims on rows that Spark will never ask for again."""

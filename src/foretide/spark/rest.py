@@ -1,11 +1,16 @@
-"""Spark's own REST interface, on one kept connection. Slow or gone is an answer too: `RestUnavailableError`."""
+"""Spark's own REST interface: one connection for each application, shared by all that ask.
+
+Slow or gone is an answer too: `RestUnavailableError`.
+"""
 
 from __future__ import annotations
 
 import http.client
 import json
-from typing import TYPE_CHECKING, Any
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlparse
+from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -16,32 +21,44 @@ class RestUnavailableError(Exception):
 
 
 class SparkRest:
-    """GET requests to the running application."""
+    """GET requests to the running application, one at a time, from any thread."""
 
-    def __init__(self, url: str, application: str, timeout: float = 30.0) -> None:
+    _shared: ClassVar[WeakValueDictionary[str, SparkRest]] = WeakValueDictionary()
+
+    def __init__(self, url: str, application: str) -> None:
         address = urlparse(url)
-        self._connection = http.client.HTTPConnection(address.hostname or "localhost", address.port, timeout=timeout)
+        self._connection = http.client.HTTPConnection(address.hostname or "localhost", address.port)
         self._prefix = f"/api/v1/applications/{application}"
+        self._lock = threading.Lock()
 
     @classmethod
-    def of(cls, context: SparkContext, timeout: float = 30.0) -> SparkRest:
+    def of(cls, context: SparkContext) -> SparkRest:
         """The interface of a context; an error says what to set when its UI is off."""
         url = context.uiWebUrl
         if not url:
             raise RestUnavailableError("Spark's UI is off (spark.ui.enabled=false), and with it the REST interface")
-        return cls(url, context.applicationId, timeout)
+        application = context.applicationId
+        return cls._shared.setdefault(application, cls(url, application))
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str, timeout: float = 30.0) -> Any:
         """The answer as JSON, None when there is no such thing (404)."""
-        status, body = self._ask(path)
+        if not self._lock.acquire(timeout=timeout):
+            raise RestUnavailableError(f"{path}: another request has not been answered for {timeout:g} s")
+        try:
+            status, body = self._ask(path, timeout)
+        finally:
+            self._lock.release()
         if status == http.client.NOT_FOUND:
             return None
         if status != http.client.OK:
             raise RestUnavailableError(f"{path}: status {status}")
         return json.loads(body)
 
-    def _ask(self, path: str) -> tuple[int, bytes]:
+    def _ask(self, path: str, timeout: float) -> tuple[int, bytes]:
         """Ask on the kept connection; Spark closes one that was idle, so a second try opens a new one."""
+        self._connection.timeout = timeout
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(timeout)
         for attempt in (1, 2):
             try:
                 self._connection.request("GET", f"{self._prefix}/{path}")
@@ -54,5 +71,6 @@ class SparkRest:
         raise AssertionError
 
     def close(self) -> None:
-        """Let go of the connection."""
-        self._connection.close()
+        """Close the connection; whoever asks next opens it again."""
+        with self._lock:
+            self._connection.close()

@@ -1,0 +1,1 @@
+"""Sinks: how Spark writes to each kind, and reads it back."""

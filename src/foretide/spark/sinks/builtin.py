@@ -1,0 +1,101 @@
+"""Sinks of Spark's own: files, tables, the console and memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from foretide.control_folder.filesystem import local_path, make_folder, open_publication
+from foretide.errors import Problem, TopologyError
+from foretide.spark.sinks.port import SinkPort
+from foretide.topology.graph import STREAM_COLUMN
+from foretide.topology.sinks import Console, Json, Memory, Parquet, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
+
+    from foretide.control_folder.filesystem import Filesystem
+
+_COMPACT_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
+_LOG_VERSION = "v1"
+
+
+class FileSink(SinkPort[Parquet | Json]):
+    """Files in a folder for each stream, and Spark's log of the files of each batch."""
+
+    def check(self, query: str, checkpoint: str) -> None:
+        """Refuse a new checkpoint on another's output: Spark would skip batches without a word."""
+        output, known = local_path(self.sink.path), local_path(checkpoint)
+        if output is None or known is None:
+            return
+        log = output / "_spark_metadata"
+        if log.is_dir() and any(log.iterdir()) and not (known / "commits").is_dir():
+            problem = Problem(
+                "sink",
+                f"'{self.sink.path}' holds the output of another checkpoint, and Spark would skip batches without a "
+                "word",
+                "Use a new output folder, or the checkpoint that belongs to it",
+            )
+            raise TopologyError(query, [problem])
+
+    def start(self, writer: DataStreamWriter) -> StreamingQuery:
+        """Write a folder for each stream."""
+        return writer.partitionBy(STREAM_COLUMN).start(self.sink.path)
+
+    def read(self, spark: SparkSession, schema: StructType) -> DataFrame:
+        """The files of committed batches."""
+        return spark.read.schema(schema).format(self.sink.format).load(self.sink.path)
+
+    def read_stream(self, spark: SparkSession, schema: str) -> DataFrame:
+        """The files of each batch once it is committed."""
+        make_folder(self.sink.path)
+        return spark.readStream.schema(schema).format(self.sink.format).load(self.sink.path)
+
+    def skip_batch(self, spark: Any, batch: int) -> None:
+        """Enter a batch without files, or Spark reads its output no more."""
+        interval = int(spark.conf.get(_COMPACT_INTERVAL, "10"))
+        enter_empty_batch(open_publication(f"{self.sink.path}/_spark_metadata"), batch, interval)
+
+
+def enter_empty_batch(log: Filesystem, batch: int, interval: int) -> None:
+    """Enter a batch without files into the sink's log; every `interval` batches it repeats all that was before."""
+    if (batch + 1) % interval:
+        log.write(str(batch), _LOG_VERSION)
+        return
+    before = [log.read(f"{batch - interval}.compact"), *(log.read(str(n)) for n in range(batch - interval + 1, batch))]
+    entries = [line for text in before for line in (text or "").splitlines() if line and line != _LOG_VERSION]
+    log.write(f"{batch}.compact", "\n".join([_LOG_VERSION, *entries]))
+
+
+class TableSink(SinkPort[Table]):
+    """A table in Spark's catalogue, partitioned by stream."""
+
+    def start(self, writer: DataStreamWriter) -> StreamingQuery:
+        """Write to the table; it is created when it does not exist."""
+        return writer.partitionBy(STREAM_COLUMN).toTable(self.sink.name)
+
+    def read(self, spark: SparkSession, schema: StructType) -> DataFrame:  # noqa: ARG002
+        """The table."""
+        return spark.table(self.sink.name)
+
+
+class MemorySink(SinkPort[Memory]):
+    """A table in the driver's memory; Spark gives it the name of the query."""
+
+    def start(self, writer: DataStreamWriter) -> StreamingQuery:
+        """Write to the table."""
+        return writer.queryName(self.sink.name).start()
+
+    def read(self, spark: SparkSession, schema: StructType) -> DataFrame:  # noqa: ARG002
+        """The table."""
+        return spark.table(self.sink.name)
+
+
+class ConsoleSink(SinkPort[Console]):
+    """Printed to the driver's standard output."""
+
+    def start(self, writer: DataStreamWriter) -> StreamingQuery:
+        """Print the first rows of each batch, in full."""
+        return writer.option("numRows", self.sink.rows).option("truncate", value=False).start()
