@@ -149,7 +149,7 @@ class Bench:
         began = self._cpu()
         query = writer.trigger(processingTime="0 seconds").start()
         if variant == "foretide":
-            ft.control(query, ["hot_keys"], settings=settings(), folder=str(place / "control"))
+            ft.control(query, ["hot_keys"], settings=settings(), control_folder=str(place / "control"))
         while query.isActive and self._last_batch(query) < BATCHES - 1:
             time.sleep(0.1)
         query.processAllAvailable()

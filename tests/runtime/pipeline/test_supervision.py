@@ -136,7 +136,7 @@ def test_a_listener_that_fails_or_a_rest_that_is_gone_leaves_the_query_running(s
         ft.Bolt("keep", lambda df: df, [ft.From("numbers")], pool=2)]))  # fmt: skip
     pipeline.on_report(lambda report, alarms: 1 / 0)
     wait_for(lambda: pipeline.reports, pipeline)
-    connection = pipeline._reader._rest._connection
+    connection = pipeline.follower.query.reader._rest._connection
     connection.port = 9  # nobody answers there
     connection.close()
     wait_for(lambda: any(alarm.kind == "audit-unavailable" for alarm in pipeline.alarms), pipeline)
@@ -185,11 +185,11 @@ def test_any_query_with_edges_can_be_controlled_and_stopped_from_another_termina
     query = writer.format("memory").option("checkpointLocation", str(tmp_path / "ck")).start()
     more = Once(SetReplicas("work", 3))
     controller = ft.control(
-        query, [more], ft.Latency(p99="2s"), settings=ft.Settings(), folder=str(tmp_path / "control")
+        query, [more], ft.Latency(p99="2s"), settings=ft.Settings(), control_folder=str(tmp_path / "control")
     )
     folder = ControlFolder(str(tmp_path / "control"))
     try:
-        wait_for(lambda: controller.last is not None and more.action.in_force(controller._senses.observer.observed()))
+        wait_for(lambda: controller.last is not None and more.action.in_force(controller.reader.observer.observed()))
         wait_for(lambda: {row.task for row in spark.table("plain").collect()} == {0, 1, 2})
         shown = CliRunner().invoke(app, ["status", "plain"])
         assert "decision" in shown.output
@@ -202,7 +202,7 @@ def test_any_query_with_edges_can_be_controlled_and_stopped_from_another_termina
         assert folder.control()["ended"]
     finally:
         query.stop()
-    setup = controller._senses.setup()
+    setup = controller.reader.read().setup
     assert [(part.name, part.edge, part.spout) for part in setup.operators] == [
         ("source", None, True),
         ("work", "work", False),

@@ -69,7 +69,9 @@ class Story:
             trials=EvaluationSettings(roll_back=False),
             monitoring=ft.MonitorSettings(store="", workers_every=1.0, machines_every=0),
         )
-        self.controller = ft.control(self.query, ["hot_keys"], settings=settings, most_executors=2, folder=control)
+        self.controller = ft.control(
+            self.query, ["hot_keys"], settings=settings, max_executors=2, control_folder=control
+        )
 
     def feed(self):
         put(self.folder, self.files)

@@ -56,7 +56,7 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
     query = writer.start()
     for name, value in before.items():
         spark.conf.unset(name) if value is None else spark.conf.set(name, value)
-    controller = ft.control(query, ["hot_keys"], settings=settings, folder=str(tmp_path / "control"))
+    controller = ft.control(query, ["hot_keys"], settings=settings, control_folder=str(tmp_path / "control"))
     number, planned_at, by_tasks = 0, None, []
     while number < 60 and (planned_at is None or number < planned_at + 12):
         put(tmp_path / "input", number, rows_of(number))

@@ -59,7 +59,7 @@ def _run(spark: Any, city: City, place: Path, console: Console) -> dict[str, Any
     writer = writer.option("checkpointLocation", str(place / "checkpoint"))
     query = writer.trigger(processingTime="1 second").start()
     settings = Settings(hot_keys=HotKeySettings(window=5.0, least_saving=0.0))  # few rows: balance is what is shown
-    controller = control(query, ["hot_keys"], settings=settings, folder=folder.location)
+    controller = control(query, ["hot_keys"], settings=settings, control_folder=folder.location)
     decisions: list[str] = []
 
     def tell(decision: Any) -> None:
