@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 import foretide as ft
+from foretide.control_folder.folder import ControlFolder
 from foretide.metrics.catalogue.registry import at_level
 from foretide.metrics.metric import Level, Sample
-from foretide.runtime.monitoring.latest import LatestValues
-from foretide.spark.query import start_query
+from foretide.runtime.monitoring.monitor import LatestValues
+from foretide.runtime.pipeline.query import Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,13 +84,13 @@ def one_round(spark: SparkSession, way: str, batches: int, rows: int) -> float:
         settings = ft.RunSettings(
             trigger="0 seconds", monitoring=ft.MonitorSettings(workers_every=5) if way == WAYS[2] else None
         )
-        pipeline = ft.submit(spark, topology(rows), ft.Parquet(f"{folder}/out"), f"{folder}/checkpoint", settings)
+        sink, checkpoint = ft.Parquet(f"{folder}/out"), f"{folder}/checkpoint"
         if way == WAYS[0]:
-            pipeline.stop()
-            query = start_query(
-                pipeline.compiled, "bench", pipeline.sink, pipeline.checkpoint, "0 seconds", settings.output_mode
-            )
+            bare = Query(spark, topology(rows), sink, checkpoint, settings, ControlFolder(f"{checkpoint}/foretide"))
+            bare.start()
+            query = bare.handle
         else:
+            pipeline = ft.submit(spark, topology(rows), sink, checkpoint, settings)
             query = pipeline.query
         begun = query.lastProgress.batchId if query.lastProgress else -1
         while query.lastProgress is None or query.lastProgress.batchId < begun + batches + 2:

@@ -89,7 +89,7 @@ def test_routes_of_a_running_pipeline_are_shown_and_set_from_another_terminal(st
     said = json.loads(in_another_terminal("route", "set", "work", "4:3:1", "--json"))
     assert said == {"edge": "work", "version": 2, "shares": [0.5, 0.375, 0.125]}
     wait_for(lambda: pipeline.reports[-1].route_version == 2, pipeline)
-    wait_for(lambda: pipeline.folder.status()["route_version"] == 2)
+    wait_for(lambda: pipeline.control_folder.status()["route_version"] == 2)
     shown = json.loads(in_another_terminal("route", "show", "--json"))
     assert shown["in_force"]["route_version"] == shown["version"] == 2
     assert sum(shown["in_force"]["edges"]["work"]["per_task"]) == 2000
@@ -97,7 +97,7 @@ def test_routes_of_a_running_pipeline_are_shown_and_set_from_another_terminal(st
     assert "no such edge" in str(refused("route", "set", "nope", "1:1"))
     assert "2 weights for a pool of 3" in str(refused("route", "set", "work", "1:1"))
     assert "is no ratio" in str(refused("route", "set", "work", "a:b:c"))
-    assert pipeline.folder.routes().version == 2
+    assert pipeline.control_folder.routes().version == 2
     say("admission", "set", "numbers", "500")
     wait_for(lambda: pipeline.reports[-1].input_rows == 500, pipeline)
     assert json.loads(say("admission", "show", "--json")) == {"numbers": 500}

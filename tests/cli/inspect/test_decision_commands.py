@@ -30,7 +30,7 @@ from foretide.errors import (
 from foretide.metrics.metric import Sample
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.runtime.loop.journal import Journal
-from foretide.runtime.monitoring.latest import LatestValues
+from foretide.runtime.monitoring.monitor import LatestValues
 from foretide.settings.control import PolicyName
 from foretide.settings.monitoring import MonitorSettings
 from foretide.status.running import Running, announce

@@ -72,9 +72,9 @@ def main(folder):
     settings = ft.Settings(guards=calm, trials=EvaluationSettings(roll_back=False), votes=patient)
     controller = ft.control(pipeline, [Scripted(ACTIONS)], ft.Latency(p99="60s"), settings=settings)
     end = time.monotonic() + 240
-    while pipeline.running and time.monotonic() < end and controller._state.policies["scripted"] < len(ACTIONS):
+    while pipeline.running and time.monotonic() < end and controller.state.policies["scripted"] < len(ACTIONS):
         time.sleep(0.2)
-    done = controller._state.policies["scripted"]
+    done = controller.state.policies["scripted"]
     workers = workers_by_phase(pipeline, controller)
     pipeline.limit_admission("numbers", None)
     batch = pipeline.last_batch

@@ -6,6 +6,7 @@ Follower, observer, orders, actor and loop are the real ones; only Spark is play
 import time
 from collections import Counter
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,13 +19,11 @@ from foretide.control_folder.folder import DRAINED, ROUTES, ControlFolder
 from foretide.metrics.batch import BatchReport, TaskRun
 from foretide.metrics.snapshot import Snapshot, freeze
 from foretide.runtime.loop.actuator import Actuator
-from foretide.runtime.loop.attach import _setup
-from foretide.runtime.loop.controller import Controller, Senses
+from foretide.runtime.loop.controller import Controller
 from foretide.runtime.loop.journal import Journal
 from foretide.runtime.loop.observer import Observer
-from foretide.runtime.pipeline.follower import Follower
-from foretide.topology.graph import Spout, Topology
-from foretide.topology.sources import Rate
+from foretide.runtime.loop.world_reader import WorldReader, WorldRecorder
+from foretide.runtime.pipeline.followed import FollowedQuery
 
 
 class Counting(LocalFilesystem):
@@ -50,7 +49,7 @@ class Counting(LocalFilesystem):
 class Cluster:
     """Two executors that do as they are told."""
 
-    cores, most, can_resize, can_quarantine = 2, 2, False, True
+    cores, most, can_resize, can_quarantine, limits = 2, 2, False, True, ()
 
     def __init__(self):
         self.out = set()
@@ -68,10 +67,16 @@ class Cluster:
         self.out.discard(executor)
 
 
-class Played(Follower):
+class Played(FollowedQuery):
     """Follows a query whose batches the test hands in."""
 
-    query, started = None, 1.0
+    def __init__(self, folder):
+        super().__init__(SimpleNamespace(name="q"), folder, None)
+        self.started, self.restarts = 1.0, []
+        self.follower.monitor = SimpleNamespace(snapshot=lambda: Snapshot(time.time(), "q", freeze({}), freeze({})))
+
+    def restart(self, restart):
+        self.restarts.append(restart)
 
 
 def task(operator, edge, feeds):
@@ -101,28 +106,26 @@ class Scene:
         self.people.change_routes(lambda table: table.declare("work", pool=4))
         self.files = Counting(path)
         folder = ControlFolder(str(path), self.files)
-        topology = Topology("q", [Spout("read", Rate(1))], [])
-        self.cluster, self.policy, self.restarts = Cluster(), Wanting(), []
-        self.follower = Played(topology, folder, None)
-        self.observer = Observer(folder, self.cluster, lambda: self.follower.started)
-        senses = Senses(
-            _setup(self.follower, self.cluster),
-            lambda: self.follower.routes,
-            lambda: Snapshot(time.time(), "q", freeze({}), freeze({})),
-            self.observer,
-            Actuator(folder, self.cluster, self.restarts.append, published=self.observer.note_routes),
-            folder,
+        self.cluster, self.policy = Cluster(), Wanting()
+        query = Played(folder)
+        self.follower, self.restarts = query.follower, query.restarts
+        self.observer = Observer(self.follower, self.cluster)
+        self.controller = Controller(
+            Control((self.policy,)),
+            WorldReader(query, self.cluster, self.observer, Target(2.0)),
+            Actuator(query, self.cluster, self.observer, None),
             Journal(None),
+            WorldRecorder(None),
+            folder,
         )
-        self.controller = Controller(Control((self.policy,)), Target(2.0), senses)
-        self.follower.on_report(self.controller.see)
+        self.follower.subscribe(self.controller)
         self.files.looks.clear()
 
     def end_batch(self, version):
         """A batch ends that read routes of this version, and the loop has had its turn."""
         number = self.follower.last_batch + 1
         tasks = (task("read", None, "work"), task("work", "work", None))
-        self.follower._see(BatchReport(number, time.time(), 0.1, 10, version, {}, tasks=tasks))
+        self.follower.publish(BatchReport(number, time.time(), 0.1, 10, version, {}, tasks=tasks))
         end = time.monotonic() + 20
         while self.people.control().get("cycles") != number + 1:
             assert time.monotonic() < end, self.controller.problems
@@ -131,7 +134,9 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path, monkeypatch):
-    monkeypatch.setattr("foretide.runtime.loop.controller._TURN", 600.0)  # no cycle but those that follow a batch
+    monkeypatch.setattr(
+        "foretide.runtime.loop.controller._PERIOD_SECONDS", 600.0
+    )  # no cycle but those that follow a batch
     made = Scene(tmp_path)
     made.controller.start()
     yield made
@@ -171,7 +176,7 @@ def test_a_damaged_route_file_is_mended_after_the_batch_and_the_loop_goes_on(sce
     good = scene.people.routes()
     (tmp_path / ROUTES).write_text("{")
     scene.end_batch(None)
-    assert "routes-unreadable" in {alarm.kind for alarm in scene.follower.alarms}
+    assert "routes-unreadable" in {alarm.kind for alarm in scene.follower.audit_log.failures}
     mended = scene.people.routes()
     assert (mended.version, mended.edges) == (good.version + 1, good.edges)
     scene.end_batch(mended.version)

@@ -9,7 +9,7 @@ import pytest
 
 from foretide.metrics.alarm_rules import AlarmRule
 from foretide.metrics.snapshot import Snapshot
-from foretide.runtime.monitoring import alarms as alarm_desk
+from foretide.runtime.monitoring import alarms as alarms_module
 from foretide.runtime.monitoring.alarms import AlarmManager, Webhook
 from foretide.store.records import AlarmRecord, flaw
 from helpers import wait_for
@@ -74,13 +74,25 @@ def capacity(value, at):
     return Snapshot(at, "app", {("capacity", "count"): (value, at)})
 
 
-def desk(webhook=None, keep=lambda records: None):
-    return AlarmManager("app", (FULL,), keep, webhook)
+class Writer:
+    """Keeps what it is to write."""
+
+    def __init__(self):
+        self.alarms = []
+
+    def put_alarms(self, alarms):
+        self.alarms += alarms
+
+
+def manager(webhook=None, writer=None):
+    made = AlarmManager("app", (FULL,), writer, webhook)
+    made.start()
+    return made
 
 
 def test_a_webhook_is_told_when_an_alarm_is_raised_and_when_it_is_over(listen):
     listener = listen()
-    alarms = desk(listener.address)
+    alarms = manager(listener.address)
     for at, value in enumerate([0.5, 0.95, 0.99, 0.5]):
         alarms.judge(capacity(value, at))
     alarms.close()
@@ -102,7 +114,7 @@ def test_a_webhook_is_told_when_an_alarm_is_raised_and_when_it_is_over(listen):
 
 
 def test_alarms_are_active_until_they_are_over():
-    alarms = desk()
+    alarms = manager()
     assert alarms.active == []
     alarms.judge(capacity(0.95, 0))
     assert [(alarm.rule, alarm.subject) for alarm in alarms.active] == [(FULL, "count")]
@@ -112,17 +124,17 @@ def test_alarms_are_active_until_they_are_over():
 
 
 def test_an_alarm_is_kept_once_in_a_form_that_a_store_takes():
-    kept = []
-    alarms = desk(keep=kept.extend)
+    writer = Writer()
+    alarms = manager(writer=writer)
     for at in range(3):
         alarms.judge(capacity(0.95, at))
     source = "operator 'count', whose busiest replica is busy 95% of the time"
-    assert kept == [AlarmRecord(0, "full", "critical", "count", MESSAGE, source)]
-    assert flaw(kept[0]) is None
+    assert writer.alarms == [AlarmRecord(0, "full", "critical", "count", MESSAGE, source)]
+    assert flaw(writer.alarms[0]) is None
 
 
 def test_the_log_says_what_is_raised_and_what_is_over(caplog):
-    alarms = desk()
+    alarms = manager()
     with caplog.at_level(logging.INFO, "foretide"):
         alarms.judge(capacity(0.95, 0))
         alarms.judge(capacity(0.5, 1))
@@ -134,7 +146,7 @@ def test_the_log_says_what_is_raised_and_what_is_over(caplog):
 
 def test_a_webhook_that_is_gone_is_a_problem_that_is_said_until_it_is_back(listen):
     listener = listen()
-    hook = Webhook(listener.address)
+    hook = Webhook(listener.address).start()
     listener.server.shutdown()
     listener.server.server_close()
     hook.send({"n": 1})
@@ -142,15 +154,15 @@ def test_a_webhook_that_is_gone_is_a_problem_that_is_said_until_it_is_back(liste
     assert hook.problem.startswith(f"the webhook {listener.address} does not answer: ")
     assert hook.lost == 1
     back = listen()
-    hook._address = back.address
+    hook.url = back.address
     hook.send({"n": 2})
     wait_for(lambda: back.got and hook.problem is None, seconds=20)
     hook.close()
-    assert not hook._thread.is_alive()
+    assert not hook.running
 
 
 def test_a_webhook_that_answers_with_an_error_is_a_problem(listen):
-    hook = Webhook(listen(status=500).address)
+    hook = Webhook(listen(status=500).address).start()
     hook.send({"n": 1})
     wait_for(lambda: hook.problem is not None, seconds=20)
     assert "500" in hook.problem
@@ -159,19 +171,19 @@ def test_a_webhook_that_answers_with_an_error_is_a_problem(listen):
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:port/", "http://[::1/", "http://127.0.0.1/a b"])
 def test_an_address_that_leads_nowhere_is_a_problem_and_does_not_end_the_thread(address):
-    hook = Webhook(address)
+    hook = Webhook(address).start()
     hook.send({"n": 1})
     wait_for(lambda: hook.lost == 1, seconds=20)
     wait_for(lambda: hook.problem is not None, seconds=20)
-    assert hook._thread.is_alive()
+    assert hook.running
     hook.close()
 
 
 def test_a_webhook_that_is_slow_holds_up_nobody_and_loses_what_is_too_much(listen, monkeypatch):
-    monkeypatch.setattr(alarm_desk, "_WAITING", 3)
+    monkeypatch.setattr(alarms_module, "_MAX_QUEUED", 3)
     listener = listen()
     listener.open.clear()
-    hook = Webhook(listener.address)
+    hook = Webhook(listener.address).start()
     hook.send({"n": 0})
     wait_for(lambda: listener.got, seconds=20)  # it is at work on the first, and will not answer
     for n in range(1, 6):
@@ -183,15 +195,15 @@ def test_a_webhook_that_is_slow_holds_up_nobody_and_loses_what_is_too_much(liste
 
 
 def test_closing_does_not_wait_for_a_webhook_that_never_answers_however_much_is_in_line(listen, monkeypatch):
-    monkeypatch.setattr(alarm_desk, "_CLOSING", 0.01)
-    monkeypatch.setattr(alarm_desk, "_WAITING", 2)
+    monkeypatch.setattr(alarms_module, "_CLOSE_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(alarms_module, "_MAX_QUEUED", 2)
     listener = listen()
     listener.open.clear()
-    hook = Webhook(listener.address)
+    hook = Webhook(listener.address).start()
     for n in range(9):
         hook.send({"n": n})
     hook.close()
-    assert hook._thread.is_alive()  # nobody waited for it
+    assert hook.running  # nobody waited for it
     listener.open.set()
-    hook._thread.join(20)
-    assert not hook._thread.is_alive()
+    wait_for(lambda: not hook.running, seconds=20)
+    assert not hook.running

@@ -21,13 +21,19 @@ def no_proxy(monkeypatch):
 class Shown:
     """What the endpoint of these tests reads when it is asked."""
 
-    snapshot = Snapshot(2.0, "app")
-    alarms = ()
+    def __init__(self):
+        self.now, self.alarms = Snapshot(2.0, "app"), []
+
+    def snapshot(self):
+        return self.now
+
+
+SHOWN = Shown()
 
 
 @pytest.fixture(scope="module")
 def endpoint():
-    endpoint = PrometheusEndpoint(0, lambda: Shown.snapshot, lambda: list(Shown.alarms))
+    endpoint = PrometheusEndpoint(0, SHOWN).start()
     yield endpoint
     endpoint.close()
 
@@ -37,7 +43,7 @@ def show(endpoint):
     """Scrapes an endpoint that reads these figures and alarms."""
 
     def shown(figures, alarms=()):
-        Shown.snapshot, Shown.alarms = Snapshot(2.0, "app", figures), alarms
+        SHOWN.now, SHOWN.alarms = Snapshot(2.0, "app", figures), list(alarms)
         return scrape(endpoint)
 
     return shown
@@ -100,18 +106,18 @@ def test_alarms_are_1_while_they_hold(show):
 def test_a_port_that_is_taken_is_refused_with_what_to_do(endpoint):
     said = f"cannot serve Prometheus on port {endpoint.port}: .*; choose another, or 0"
     with pytest.raises(MonitoringError, match=said):
-        PrometheusEndpoint(endpoint.port, lambda: Shown.snapshot, list)
+        PrometheusEndpoint(endpoint.port, SHOWN).start()
     assert "foretide_alarm" in scrape(endpoint)
 
 
 def test_a_port_that_does_not_exist_is_refused():
     with pytest.raises(MonitoringError, match="cannot serve Prometheus on port 99999"):
-        PrometheusEndpoint(99_999, lambda: Shown.snapshot, list)
+        PrometheusEndpoint(99_999, SHOWN).start()
 
 
 def test_a_closed_endpoint_gives_its_port_back():
-    first = PrometheusEndpoint(0, lambda: Shown.snapshot, list)
+    first = PrometheusEndpoint(0, SHOWN).start()
     first.close()
-    second = PrometheusEndpoint(first.port, lambda: Shown.snapshot, list)
+    second = PrometheusEndpoint(first.port, SHOWN).start()
     assert second.port == first.port
     second.close()

@@ -25,8 +25,8 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def balance():
-    return LoadAwareBalance({"parse": 30.0})
+def balance(folder):
+    return LoadAwareBalance({"parse": 30.0}, folder)
 
 
 def report(finished, rows, busy, edge="parse"):
@@ -38,9 +38,9 @@ def interval(balance, folder, rows, busy, begin=0.0):
     """One interval in three batches that together showed `rows` and `busy`."""
     third = lambda values: tuple(value // 3 for value in values)
     rest = lambda values: tuple(value - 2 * (value // 3) for value in values)
-    balance.step(report(begin, third(rows), third(busy)), folder)
-    balance.step(report(begin + 10, third(rows), third(busy)), folder)
-    balance.step(report(begin + 30, rest(rows), rest(busy)), folder)
+    balance.see(report(begin, third(rows), third(busy)), [])
+    balance.see(report(begin + 10, third(rows), third(busy)), [])
+    balance.see(report(begin + 30, rest(rows), rest(busy)), [])
     return folder.routes().edges["parse"].counts
 
 
@@ -65,16 +65,16 @@ def test_a_split_that_is_right_already_is_not_published_again(balance, folder):
 
 def test_nothing_is_published_before_the_interval_is_over(balance, folder):
     for finished in (0.0, 10.0, 29.9):
-        balance.step(report(finished, (100, 100, 100), (100, 900, 100)), folder)
+        balance.see(report(finished, (100, 100, 100), (100, 900, 100)), [])
     assert folder.routes().version == 1
 
 
 def test_the_next_interval_is_as_long_as_the_first(balance, folder):
     interval(balance, folder, (3000, 3000, 3000), (3000, 6000, 3000))
     before = folder.routes()
-    balance.step(report(59.9, (3000, 3000, 3000), (9000, 3000, 3000)), folder)
+    balance.see(report(59.9, (3000, 3000, 3000), (9000, 3000, 3000)), [])
     assert folder.routes() == before
-    balance.step(report(60.0, (3000, 3000, 3000), (9000, 3000, 3000)), folder)
+    balance.see(report(60.0, (3000, 3000, 3000), (9000, 3000, 3000)), [])
     assert folder.routes().edges["parse"].counts[0] < before.edges["parse"].counts[0]
 
 
@@ -111,24 +111,24 @@ def test_an_interval_without_rows_changes_nothing(balance, folder):
 )
 def test_batches_that_show_nothing_of_the_tasks_change_nothing(balance, folder, edges):
     for finished in (0.0, 40.0, 80.0):
-        balance.step(BatchReport(0, finished, 1.0, 9, 1, edges), folder)
+        balance.see(BatchReport(0, finished, 1.0, 9, 1, edges), [])
     assert folder.routes().version == 1
 
 
 def test_an_unreadable_table_is_left_to_others(balance, folder, tmp_path):
     (tmp_path / ROUTES).write_text("{")
-    balance.step(report(0.0, (3000, 3000, 3000), (3000, 6000, 3000)), folder)
-    balance.step(report(30.0, (3000, 3000, 3000), (3000, 6000, 3000)), folder)
+    balance.see(report(0.0, (3000, 3000, 3000), (3000, 6000, 3000)), [])
+    balance.see(report(30.0, (3000, 3000, 3000), (3000, 6000, 3000)), [])
     assert (tmp_path / ROUTES).read_text() == "{"
 
 
 def test_only_load_aware_edges_are_balanced(folder):
-    assert LoadAwareBalance.of(topology(Shuffle(), Shuffle())) is None
-    made = LoadAwareBalance.of(topology(Shuffle(), LoadAware(interval=5.0)))
+    assert LoadAwareBalance.of(topology(Shuffle(), Shuffle()), folder) is None
+    made = LoadAwareBalance.of(topology(Shuffle(), LoadAware(interval=5.0)), folder)
     folder.change_routes(lambda table: table.declare("b0", pool=3).declare("b1", pool=3))
     for finished in (0.0, 5.0):
         for edge in ("b0", "b1"):
-            made.step(report(finished, (100, 100, 100), (100, 900, 100), edge), folder)
+            made.see(report(finished, (100, 100, 100), (100, 900, 100), edge), [])
     edges = folder.routes().edges
     assert edges["b0"].counts == (342, 341, 341)
     assert edges["b1"].counts[1] < 100

@@ -192,7 +192,7 @@ def test_any_query_with_edges_can_be_controlled_and_stopped_from_another_termina
     )
     folder = ControlFolder(str(tmp_path / "control"))
     try:
-        wait_for(lambda: controller.last is not None and more.action.in_force(controller._senses.observer.observed()))
+        wait_for(lambda: controller.last is not None and more.action.in_force(controller.reader.observer.observed()))
         wait_for(lambda: {row.task for row in spark.table("plain").collect()} == {0, 1, 2})
         shown = CliRunner().invoke(app, ["status", "plain"])
         assert "decision" in shown.output
@@ -205,7 +205,7 @@ def test_any_query_with_edges_can_be_controlled_and_stopped_from_another_termina
         assert folder.control()["ended"]
     finally:
         query.stop()
-    setup = controller._senses.setup()
+    setup = controller.reader.read().setup
     assert [(part.name, part.edge, part.spout) for part in setup.operators] == [
         ("source", None, True),
         ("work", "work", False),

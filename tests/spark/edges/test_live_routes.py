@@ -130,8 +130,8 @@ def test_load_aware_gives_less_to_a_slow_replica(start):
     work = ft.Arrow(slow_on_task_one, "value long")
     slow = ft.Bolt("slow", work, [ft.From("numbers", ft.LoadAware(by=("row",), interval=2.0))], pool=3)
     pipeline = start(ft.Topology("aware", [ft.Spout("numbers", source)], [slow]))
-    wait_for(lambda: pipeline.folder.routes().version > 1, pipeline)
-    counts = pipeline.folder.routes().edges["slow"].counts
+    wait_for(lambda: pipeline.control_folder.routes().version > 1, pipeline)
+    counts = pipeline.control_folder.routes().edges["slow"].counts
     assert counts[1] < min(counts[0], counts[2])
     pipeline.stop()
     assert_no_row_is_missing_or_twice(pipeline, "slow")

@@ -70,7 +70,7 @@ class Story:
             monitoring=ft.MonitorSettings(store="", workers_every=1.0, machines_every=0),
         )
         self.controller = ft.control(
-            self.query, ["hot_keys"], settings=settings, most_executors=2, control_folder=control
+            self.query, ["hot_keys"], settings=settings, max_executors=2, control_folder=control
         )
 
     def feed(self):

@@ -1,4 +1,4 @@
-"""Performs actions. Having been asked is not having been done: what is in force is observed elsewhere."""
+"""Carries out actions. A request is not yet a result: what is in force is observed elsewhere."""
 
 from __future__ import annotations
 
@@ -22,81 +22,70 @@ from foretide.control.actions.registry import (
 from foretide.errors import ActionError
 
 if TYPE_CHECKING:
-    from foretide.control_folder.folder import ControlFolder
     from foretide.routing.table import RouteTable
     from foretide.runtime.joins.joins import Joins
+    from foretide.runtime.loop.observer import Observer
+    from foretide.runtime.pipeline.followed import Controllable
     from foretide.spark.executors.executors import Executors
 
 log = logging.getLogger("foretide")
 
-OnRestart = Callable[[Restart], None]
-OnPublished = Callable[["RouteTable"], None]
-
 
 class Actuator:
-    """Turns actions into published routes (each handed to `published`), limits, and calls to Spark's driver."""
+    """Turns actions into published routes and limits, restarts, and calls to Spark's driver.
 
-    def __init__(
-        self,
-        folder: ControlFolder,
-        levers: Executors,
-        restart: OnRestart | None = None,
-        joins: Joins | None = None,
-        published: OnPublished = lambda _: None,
-    ) -> None:
-        self._folder, self._levers, self._restart, self._joins = folder, levers, restart, joins
-        self._published = published
+    The observer is told which routes were published, so that it recognises them when a batch has read them.
+    """
+
+    def __init__(self, query: Controllable, executors: Executors, observer: Observer, joins: Joins | None) -> None:
+        self._query, self._executors, self._observer, self._joins = query, executors, observer, joins
+        self._control_folder = query.follower.control_folder
 
     def perform(self, actions: tuple[Action, ...]) -> list[str]:
-        """Do all of them; what failed is told in sentences, and keeps none of the others from being done."""
+        """Carry out all of them. Failures are returned as sentences, and keep no other action from being done."""
         problems = []
         for action in actions:
             try:
-                self._do(action)
+                self._perform(action)
             except Exception as error:  # noqa: BLE001 - whatever Spark says, the query and the loop go on
                 problems.append(f"could not {action.describe()}: {error}")
                 log.error("%s", problems[-1])  # noqa: TRY400 - the sentence says it
         return problems
 
-    def _do(self, action: Action) -> None:
+    def _perform(self, action: Action) -> None:
         match action:
             case SetSplit(edge, weights):
-                self._published(self._folder.change_routes(lambda table: table.split(edge, weights)))
+                self._publish(lambda table: table.split(edge, weights))
             case SetReplicas(edge, replicas):
-                self._published(self._folder.change_routes(lambda table: table.activate(edge, replicas)))
+                self._publish(lambda table: table.activate(edge, replicas))
             case SetAdmission(spout, rows):
-                self._folder.limit_admission(spout, rows)
+                self._control_folder.limit_admission(spout, rows)
             case Restart():
-                self._restarted(action)
+                self._query.restart(action)
             case SetExecutors(count):
-                self._levers.resize(count)
+                self._executors.resize(count)
             case SetJoinPlan():
-                self._plan_join(action)
+                if self._joins is None:
+                    raise ActionError("this query has no joins that can be planned")
+                self._joins.adopt(action.join, action.plan)
             case _:
                 self._place(action)
+
+    def _publish(self, change: Callable[[RouteTable], RouteTable]) -> None:
+        self._observer.note_routes(self._control_folder.change_routes(change))
 
     def _place(self, action: Quarantine | Release | QuarantineHost | ReleaseHost) -> None:
         match action:
             case Quarantine(worker):
-                self._levers.take_out(worker)
+                self._executors.take_out(worker)
             case Release(worker):
-                self._levers.let_in(worker)
+                self._executors.let_in(worker)
             case QuarantineHost(host):
-                self._all_on(host, self._levers.take_out)
+                for worker in self._workers_on(host):
+                    self._executors.take_out(worker)
             case ReleaseHost(host):
-                self._all_on(host, self._levers.let_in)
+                for worker in self._workers_on(host):
+                    self._executors.let_in(worker)
 
-    def _all_on(self, host: str, do: Callable[[str], None]) -> None:
-        for worker, where in self._levers.executors().items():
-            if where == host:
-                do(worker)
-
-    def _plan_join(self, action: SetJoinPlan) -> None:
-        if self._joins is None:
-            raise ActionError("this query has no joins that can be planned")
-        self._joins.adopt(action.join, action.plan)
-
-    def _restarted(self, action: Restart) -> None:
-        if self._restart is None:
-            raise ActionError("this query was started elsewhere, and only who started it can start it again")
-        self._restart(action)
+    def _workers_on(self, host: str) -> list[str]:
+        return [worker for worker, its_host in self._executors.executors().items() if its_host == host]

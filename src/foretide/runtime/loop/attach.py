@@ -1,43 +1,42 @@
-"""Attaching a control loop to a running query: `ft.control(query, policies=..., target=ft.Latency(p99="2s"))`."""
+"""Attaches a control loop to a running query: `ft.control(query, policies=..., target=ft.Latency(p99="2s"))`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, get_args
 
+from foretide.control.decisions.decision import ControlMode
+from foretide.control.world.setup import Target
 from foretide.control_folder.filesystem import absolute, local_path
 from foretide.errors import ControlError, StoreError
 from foretide.runtime.forecasts.keys import LiveKeyForecast
 from foretide.runtime.forecasts.service import ForecastService
 from foretide.runtime.joins.joins import Joins
 from foretide.runtime.loop.actuator import Actuator
-from foretide.runtime.loop.controller import Controller, Senses
+from foretide.runtime.loop.controller import Controller
 from foretide.runtime.loop.journal import Journal
 from foretide.runtime.loop.observer import Observer
-from foretide.runtime.loop.setup import inferred_setup, kept_while, setup_of
-from foretide.runtime.pipeline.followed import FollowedQuery
-from foretide.runtime.pipeline.submit import Pipeline
+from foretide.runtime.loop.world_reader import WorldReader, WorldRecorder
+from foretide.runtime.pipeline.followed import controllable
 from foretide.settings.load import load_settings
-from foretide.settings.settings import Settings
-from foretide.spark.edges.routes import find_control_folder
 from foretide.spark.executors.executors import Executors
 from foretide.spark.joins.statistics import highest_times_of
 from foretide.store.metric_store import MetricStore
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from foretide.control.actions.registry import Restart
-    from foretide.control.decisions.decision import ControlMode
     from foretide.control.policies.policy import Policy
     from foretide.control.step import Control
-    from foretide.control.world.setup import Setup, Target
     from foretide.runtime.monitoring.monitor import Monitor
+    from foretide.runtime.pipeline.followed import Controllable
     from foretide.runtime.pipeline.follower import Follower
-
-_STATE_PARTITIONS = "spark.sql.shuffle.partitions"
+    from foretide.settings.forecasts import ForecastSettings
+    from foretide.settings.settings import Settings
 
 
 def control(
@@ -47,147 +46,118 @@ def control(
     *,
     mode: ControlMode | None = None,
     settings: Settings | None = None,
-    most_executors: int | None = None,
+    max_executors: int | None = None,
     control_folder: str | None = None,
 ) -> Controller:
     """Attach a control loop to a running pipeline, or to any streaming query with Foretide edges.
 
+    If an argument is wrong, an error is raised and nothing has been started.
+
     Args:
         query: What `ft.submit` returned, or a StreamingQuery whose edges were made by `ft.edge`.
-        policies: Names or policies in order of rank; unless said otherwise those of the settings.
+        policies: Names or policies in order of rank; those of the settings by default.
         target: What is to be held, such as `ft.Latency(p99="2s")`.
         mode: `act`, or `advise` to decide and explain without touching anything.
-        settings: All other settings; unless given, from file and environment as the command line reads them.
-        most_executors: Most executors to ask for; as many as there are now unless said otherwise.
-        control_folder: That of a plain query whose edges were given one of their own.
+        settings: All other settings; by default those of file and environment, as the command line reads them.
+        max_executors: The most executors to ask for; by default as many as there are now.
+        control_folder: The control folder of a plain query whose edges were given one of their own.
     """
     chosen = settings or load_settings()
-    follower = query if isinstance(query, Pipeline) else _followed(query, chosen, control_folder)
-    if follower.monitor is None:
+    rules = _rules(chosen, policies, mode)
+    target = _checked_target(target or chosen.to_target())
+    if max_executors is not None and max_executors < 1:
+        raise ControlError(f"max_executors must be at least 1, got {max_executors}")
+    running = controllable(query, chosen, control_folder)
+    monitor = running.follower.monitor
+    if monitor is None:
         raise ControlError("control rests on what is measured; start the pipeline with monitoring")
-    levers = Executors.of_active()
-    levers.most = most_executors or levers.most
-    senses = _senses(follower, levers, chosen)
-    controller = Controller(_rules(chosen, policies, mode), target or chosen.to_target(), senses, chosen.control.period)
-    follower.on_report(controller.see)
-    follower.at_end(controller.stop)
-    if senses.joins is not None:
-        follower.at_end(senses.joins.close)  # after the loop, which could begin another change
-    follower.at_end(levers.close)
-    controller.start()
-    if isinstance(follower, FollowedQuery):
-        follower.follow()
+    with ExitStack() as undo:
+        executors = Executors.of_active()
+        undo.callback(executors.close)
+        executors.most = max_executors or executors.most
+        controller = _attach(running, monitor, executors, rules, target, chosen)
+        undo.pop_all()
     return controller
 
 
-def _followed(query: Any, settings: Settings, location: str | None) -> FollowedQuery:
-    if not hasattr(query, "lastProgress"):
-        kind = type(query).__name__
-        raise ControlError(f"a {kind} cannot be controlled; give what ft.submit returned, or a StreamingQuery")
-    folder = find_control_folder(control_folder=location)
-    if not folder.routes().edges and not folder.joins():
-        raise ControlError(
-            f"there is no edge to control: '{folder.location}' has no routes; add df.transform(ft.edge(...)) or "
-            "ft.join(...) to the query, or pass control_folder=... of its routes"
-        )
-    return FollowedQuery(query, folder, settings.to_run().monitoring)
-
-
 def _rules(settings: Settings, policies: Sequence[str | Policy[Any]] | None, mode: ControlMode | None) -> Control:
+    if mode is not None and mode not in get_args(ControlMode):
+        raise ControlError(f"mode must be one of {', '.join(get_args(ControlMode))}, got {mode!r}")
     rules = settings.to_control(policies)
     return rules if mode is None else replace(rules, mode=mode)
 
 
-def _senses(follower: Follower, levers: Executors, settings: Settings) -> Senses:
-    monitor = follower.monitor
-    assert monitor is not None  # noqa: S101 - checked by the caller
+def _checked_target(target: Target) -> Target:
+    if not isinstance(target, Target):
+        raise ControlError(f"target must be a Target such as ft.Latency(p99='2s'), got {target!r}")
+    return target
+
+
+def _attach(
+    running: Controllable, monitor: Monitor, executors: Executors, rules: Control, target: Target, settings: Settings
+) -> Controller:
+    """Make all parts, and only then subscribe and start them."""
+    follower = running.follower
+    forecasts = _forecasts(follower, settings)
+    joins = _joins(follower, settings)
+    observer = Observer(follower, executors, joins)
+    controller = Controller(
+        rules,
+        WorldReader(running, executors, observer, target, forecasts, joins),
+        Actuator(running, executors, observer, joins),
+        Journal(monitor.writer, _last_decision(monitor) + 1),
+        WorldRecorder(monitor.writer),
+        follower.control_folder,
+        settings.control.period,
+    )
+    monitor.on_samples(forecasts.see)
+    follower.at_end(executors.close)
+    if joins is not None:
+        follower.subscribe(joins)  # before the loop, which decides on what the joins have seen
+        follower.on_death(joins.died)
+        follower.at_end(joins.close)  # is called after the loop has ended, which could begin another change
+    follower.subscribe(controller)
+    follower.at_end(controller.stop)
+    follower.start()
+    return controller.start()
+
+
+def _forecasts(follower: Follower, settings: Settings) -> ForecastService:
     forecasts = settings.forecasts
     if forecasts.spouts is None:
         forecasts = replace(forecasts, spouts=tuple(spout.id for spout in follower.topology.spouts))
-    seer = ForecastService(forecasts, folder=_models(follower.folder.location)).start()
-    monitor.on_samples(seer.see)
-    joins = _joins(follower, settings)
-    observer = Observer(follower.folder, levers, lambda: follower.started, joins)
-    return Senses(
-        setup=_setup(follower, levers),
-        routes=lambda: follower.routes,
-        snapshot=monitor.snapshot,
-        observer=observer,
-        actor=Actuator(follower.folder, levers, _restarting(follower), joins, observer.note_routes),
-        folder=follower.folder,
-        journal=Journal(monitor.writer, _last_decision(monitor) + 1),
-        record=(lambda _: None) if monitor.writer is None else monitor.writer.put_setup,
-        seer=seer,
-        joins=joins,
-        limits=tuple(levers.limits),
-    )
+    return ForecastService(forecasts, folder=_models_folder(follower))
 
 
 def _joins(follower: Follower, settings: Settings) -> Joins | None:
-    """The joins of the query, each batch of which they see before the loop does."""
-    if not follower.folder.joins():
+    """The joins of the query; None when it has none."""
+    folder, models = follower.control_folder, _models_folder(follower)
+    if not folder.joins():
         return None
-    models = _models(follower.folder.location)
-    joins = Joins(
-        follower.folder,
-        settings.hot_keys.windows,
-        lambda name, batch: highest_times_of(follower.query, name, batch),
-        lambda name: LiveKeyForecast(settings.forecasts, None if models is None else models / f"keys-{name}"),
-    )
-    follower.on_report(joins.see)
-    follower.on_death(joins.died)
-    return joins
+    make_forecast = partial(_key_forecast, settings.forecasts, models)
+    return Joins(folder, settings.hot_keys.windows, partial(_highest_times, follower), make_forecast)
+
+
+def _highest_times(follower: Follower, join: str, batch: int) -> Any:
+    return highest_times_of(follower.query.handle, join, batch)
+
+
+def _key_forecast(settings: ForecastSettings, models: Path | None, join: str) -> LiveKeyForecast:
+    return LiveKeyForecast(settings, None if models is None else models / f"keys-{join}")
+
+
+def _models_folder(follower: Follower) -> Path | None:
+    """Models are kept in the control folder, if that is on a local disk."""
+    local = local_path(absolute(follower.control_folder.location))
+    return None if local is None else local / "models"
 
 
 def _last_decision(monitor: Monitor) -> int:
-    """The number of the last decision that an earlier loop has left in the store."""
+    """The number of the last decision of an earlier loop in the store."""
     if not monitor.store:
         return 0
     try:
         with MetricStore.open(monitor.store) as store:
             return store.last_decision_id(monitor.name)
     except StoreError:
-        return int(time.time())  # beyond all that an earlier loop can have left; the writer says what is wrong
-
-
-def _models(location: str) -> Path | None:
-    """Models are kept beside the routes, if that is on a local disk."""
-    local = local_path(absolute(location))
-    return None if local is None else local / "models"
-
-
-def _setup(follower: Follower, levers: Executors) -> Callable[[], Setup | None]:
-    """A topology's setup is made once after every start, a plain query's as its batches show it."""
-    if isinstance(follower, Pipeline):
-        return kept_while(
-            lambda: (follower.started, _shown_partitions(follower)), lambda: _of_pipeline(follower, levers)
-        )
-    return kept_while(lambda: follower.last_batch, lambda: _of_query(follower, levers))
-
-
-def _shown_partitions(pipeline: Pipeline) -> int | None:
-    """The partitions of Spark's state, as the last batch showed them; before the first one, only a setting tells."""
-    state = pipeline.reports[-1].state if pipeline.reports else None
-    return None if state is None else state.partitions or None
-
-
-def _of_pipeline(pipeline: Pipeline, levers: Executors) -> Setup:
-    return setup_of(
-        pipeline.topology,
-        pipeline.compiled.shape,
-        pipeline.routes,
-        levers,
-        pipeline.settings.trigger,
-        _shown_partitions(pipeline) or int(pipeline.spark.conf.get(_STATE_PARTITIONS)),
-    )
-
-
-def _of_query(follower: Follower, levers: Executors) -> Setup | None:
-    reports = [report for report in list(follower.reports)[-5:] if report.tasks]
-    if not reports:
-        return None  # nothing is known before the first batch
-    return inferred_setup(follower.topology.name, follower.routes, reports, levers, None)
-
-
-def _restarting(follower: Follower) -> Callable[[Restart], None] | None:
-    return follower.restart if isinstance(follower, Pipeline) else None
+        return int(time.time())  # above all that an earlier loop can have used; the writer reports what is wrong

@@ -1,4 +1,4 @@
-"""What is in force, put together from what Spark reports.
+"""What is in force, according to what Spark reports.
 
 The route version that the last batch read, the live executors, those on Spark's exclusion list that ran nothing in
 the last batch, and the admission limits that were there when it began.
@@ -12,26 +12,24 @@ from typing import TYPE_CHECKING
 from foretide.control.world.observed import Observed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from foretide.control_folder.folder import ControlFolder
     from foretide.metrics.batch import BatchReport
     from foretide.routing.table import RouteTable
     from foretide.runtime.joins.joins import Joins
+    from foretide.runtime.pipeline.follower import Follower
     from foretide.spark.executors.executors import Executors
 
-_TABLES = 100
-_GROWN_UP = 3
-"""Batches in which a worker has had tuples before it is judged."""
+_MAX_TABLES = 100
+_WARM_UP_BATCHES = 3
+"""Batches in which a worker must have had tuples before it is judged."""
 
 
 class Observer:
-    """Sees batches go by, and tells what is in force. `started` tells when the query was started last."""
+    """Sees every batch of a query, and says what is in force."""
 
-    def __init__(
-        self, folder: ControlFolder, levers: Executors, started: Callable[[], float], joins: Joins | None = None
-    ) -> None:
-        self._folder, self._levers, self._started, self._joins = folder, levers, started, joins
+    def __init__(self, follower: Follower, executors: Executors, joins: Joins | None = None) -> None:
+        self._follower, self._executors, self._joins = follower, executors, joins
         self._tables: OrderedDict[int, RouteTable] = OrderedDict()
         self._in_force: RouteTable | None = None
         self._version: int | None = None
@@ -44,14 +42,14 @@ class Observer:
     def note_routes(self, table: RouteTable) -> None:
         """Remember routes that were published, so that a later batch can be held against them."""
         self._tables[table.version] = table
-        while len(self._tables) > _TABLES:
+        while len(self._tables) > _MAX_TABLES:
             self._tables.popitem(last=False)
 
     def note_limits(self, at: float) -> None:
         """Remember the admission limits that are published now."""
-        limits = self._folder.admission()
+        limits = self._follower.control_folder.admission()
         if not self._limits or self._limits[-1][1] != limits:
-            self._limits = [*self._limits[-_TABLES:], (at, limits)]
+            self._limits = [*self._limits[-_MAX_TABLES:], (at, limits)]
 
     def see(self, report: BatchReport, routes: RouteTable) -> None:
         """Take a batch in, with the routes that were published when it ended: what it read was in force."""
@@ -70,19 +68,19 @@ class Observer:
             self._state_partitions = report.state.partitions
 
     def observed(self) -> Observed:
-        """All of it at this moment."""
+        """What is in force at this moment."""
         edges = {} if self._in_force is None else self._in_force.edges
-        executors = self._levers.executors()
+        executors = self._executors.executors()
         return Observed(
             routes={name: tuple(map(float, route.counts)) for name, route in edges.items()},
             route_version=self._version,
             executors=executors,
-            quarantined=(self._levers.quarantined() & frozenset(executors)) - self._busy,
-            young=frozenset(worker for worker in executors if self._batches[worker] < _GROWN_UP),
-            drained=self._folder.drained(),
+            quarantined=(self._executors.quarantined() & frozenset(executors)) - self._busy,
+            young=frozenset(worker for worker in executors if self._batches[worker] < _WARM_UP_BATCHES),
+            drained=self._follower.control_folder.drained(),
             admission=self._admission,
             state_partitions=self._state_partitions,
             pools={name: route.pool for name, route in edges.items()},
-            started=self._started(),
+            started=self._follower.query.started,
             joins={} if self._joins is None else self._joins.in_force(),
         )

@@ -1,68 +1,79 @@
-"""Where alarms go: to the log, the store, a webhook, and to whoever listens. Nothing here may hold up the pipeline."""
+"""Where alarms go: to the log, the store and a webhook. Nothing in here may delay the pipeline."""
 
 from __future__ import annotations
 
 import json
 import logging
 import queue
-import threading
 import urllib.request
-from collections.abc import Callable
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
 from foretide.metrics.alarm_rules import Alarm, AlarmRule, AlarmState, judge
+from foretide.runtime.threads import Worker
 from foretide.store.records import AlarmRecord
 
 if TYPE_CHECKING:
+    from foretide.metrics.audit import AuditFailure
     from foretide.metrics.snapshot import Snapshot
+    from foretide.store.writer import StoreWriter
 
+_MAX_QUEUED = 1000
+_POST_TIMEOUT_SECONDS = 5.0
+_CLOSE_TIMEOUT_SECONDS = 5.0
 log = logging.getLogger("foretide")
-_WAITING = 1000
-_TIMEOUT = 5.0
-_CLOSING = 5.0
 
 
 class AlarmManager:
-    """Judges snapshots by the rules, and passes on what is new and what is over."""
+    """Evaluates the rules on snapshots, and passes on which alarms are raised and which are over."""
 
     def __init__(
-        self,
-        pipeline: str,
-        rules: tuple[AlarmRule, ...],
-        keep: Callable[[list[AlarmRecord]], None],
-        webhook: str | None,
+        self, pipeline: str, rules: tuple[AlarmRule, ...], writer: StoreWriter | None, webhook: str | None
     ) -> None:
-        self._pipeline, self._rules, self._keep = pipeline, rules, keep
-        self._watch = AlarmState()
+        self._pipeline, self._rules, self._writer = pipeline, rules, writer
+        self._state = AlarmState()
         self._webhook = Webhook(webhook) if webhook else None
+
+    def start(self) -> None:
+        """Start the webhook's thread, if there is a webhook."""
+        if self._webhook is not None:
+            self._webhook.start()
 
     @property
     def active(self) -> list[Alarm]:
         """The alarms that hold at present."""
-        return list(self._watch.raised.values())
+        return list(self._state.raised.values())
 
     @property
     def problem(self) -> str | None:
-        """What keeps alarms from going out."""
+        """Why alarms are not delivered; None when they are."""
         return self._webhook.problem if self._webhook else None
 
     def judge(self, snapshot: Snapshot) -> None:
-        """Look at what is known now."""
-        self._watch, new, over = judge(self._watch, snapshot, self._rules)
+        """Evaluate the rules on what is known now."""
+        self._state, new, over = judge(self._state, snapshot, self._rules)
         for alarm in new:
             log.warning("%s: %s [%s]", self._pipeline, alarm.message, alarm.rule.name)
         for alarm in over:
             log.info("%s: over: %s of '%s'", self._pipeline, alarm.rule.name, alarm.subject)
         self._keep([record_of(alarm) for alarm in new])
         if self._webhook:
-            for alarm in new:
-                self._webhook.send(payload(self._pipeline, alarm, "raised"))
-            for alarm in over:
-                self._webhook.send(payload(self._pipeline, alarm, "over"))
+            for state, alarms in (("raised", new), ("over", over)):
+                for alarm in alarms:
+                    self._webhook.send(payload(self._pipeline, alarm, state))
+
+    def keep_audit(self, at: float, failures: list[AuditFailure]) -> None:
+        """Store what the audit of a batch found."""
+        self._keep(
+            [AlarmRecord(at, each.kind, "critical", each.edge or "", each.message, "audit") for each in failures]
+        )
+
+    def _keep(self, records: list[AlarmRecord]) -> None:
+        if self._writer is not None and records:
+            self._writer.put_alarms(records)
 
     def close(self) -> None:
-        """Let what is on its way go out, for a moment."""
+        """Send what is queued, for a few seconds at most."""
         if self._webhook:
             self._webhook.close()
 
@@ -74,7 +85,7 @@ def record_of(alarm: Alarm) -> AlarmRecord:
 
 
 def payload(pipeline: str, alarm: Alarm, state: str) -> dict[str, Any]:
-    """An alarm for a program."""
+    """An alarm as JSON for the webhook."""
     return {
         "pipeline": pipeline,
         "state": state,
@@ -91,40 +102,55 @@ def payload(pipeline: str, alarm: Alarm, state: str) -> dict[str, Any]:
 
 
 class Webhook:
-    """Posts JSON to an address from a thread of its own; what does not get through is counted, not waited for."""
+    """Posts JSON to a URL from a thread of its own. The constructor starts nothing.
 
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._queue: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    Attributes:
+        problem: Why the last message was not delivered; None when it was.
+        lost: Messages that were not delivered, or not queued because too many were waiting.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._queue: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._worker = Worker("foretide-webhook", self._deliver, None, what="posting alarms", close=self._deliver)
         self.problem: str | None = None
         self.lost = 0
-        self._thread = threading.Thread(target=self._deliver, name="foretide-webhook", daemon=True)
-        self._thread.start()
+
+    def start(self) -> Webhook:
+        """Start the thread."""
+        self._worker.start()
+        return self
+
+    @property
+    def running(self) -> bool:
+        """Whether messages are being sent, or will be."""
+        return self._worker.alive
 
     def send(self, message: dict[str, Any]) -> None:
-        """Put a message in line, unless the line is too long."""
-        if self._queue.qsize() < _WAITING:
+        """Queue a message, unless too many are waiting."""
+        if self._queue.qsize() < _MAX_QUEUED:
             self._queue.put(message)
+            self._worker.wake()
         else:
             self.lost += 1
 
     def close(self) -> None:
-        """Send what waits, for a moment."""
-        self._queue.put(None)
-        self._thread.join(timeout=_CLOSING)
+        """Send what is queued, for a few seconds at most."""
+        self._worker.stop(_CLOSE_TIMEOUT_SECONDS)
 
     def _deliver(self) -> None:
-        while (message := self._queue.get()) is not None:
+        while not self._queue.empty():
+            message = self._queue.get()
             try:
                 self._post(message)
                 self.problem = None
             except (OSError, HTTPException, ValueError) as error:
                 self.lost += 1
-                self.problem = f"the webhook {self._address} does not answer: {error}"
+                self.problem = f"the webhook {self.url} does not answer: {error}"
 
     def _post(self, message: dict[str, Any]) -> None:
         body = json.dumps(message).encode()
         headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(self._address, body, headers)  # noqa: S310 - http(s), checked in the settings
-        with urllib.request.urlopen(request, timeout=_TIMEOUT):  # noqa: S310
+        request = urllib.request.Request(self.url, body, headers)  # noqa: S310 - http(s), checked in the settings
+        with urllib.request.urlopen(request, timeout=_POST_TIMEOUT_SECONDS):  # noqa: S310
             pass

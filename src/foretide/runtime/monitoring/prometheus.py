@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily
@@ -17,16 +17,28 @@ if TYPE_CHECKING:
     from foretide.metrics.snapshot import Snapshot
 
 PREFIX = "foretide_"
+_CLOSE_TIMEOUT_SECONDS = 2.0
 
 
-class _Figures(Collector):
-    """Reads a snapshot whenever Prometheus asks."""
+class Measured(Protocol):
+    """What is measured, and the alarms that hold."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot], alarms: Callable[[], list[Alarm]]) -> None:
-        self._snapshot, self._alarms = snapshot, alarms
+    def snapshot(self) -> Snapshot:
+        """The newest values."""
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """The alarms that hold."""
+
+
+class _SnapshotCollector(Collector):
+    """Takes a snapshot whenever Prometheus scrapes."""
+
+    def __init__(self, measured: Measured) -> None:
+        self._measured = measured
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        snapshot = self._snapshot()
+        snapshot = self._measured.snapshot()
         families: dict[str, GaugeMetricFamily] = {}
         for sample in snapshot.samples():
             metric = CATALOGUE.get(sample.metric)
@@ -40,7 +52,7 @@ class _Figures(Collector):
     def _alarm_family(self, query: str) -> GaugeMetricFamily:
         labels = ["pipeline", "rule", "severity", "subject"]
         family = GaugeMetricFamily(f"{PREFIX}alarm", "1 while an alarm holds.", labels=labels)
-        for alarm in self._alarms():
+        for alarm in self._measured.alarms:
             family.add_metric([query, alarm.rule.name, alarm.rule.severity, alarm.subject], 1.0)
         return family
 
@@ -50,20 +62,27 @@ def _family(name: str, meaning: str) -> GaugeMetricFamily:
 
 
 class PrometheusEndpoint:
-    """`/metrics` on a port of this machine."""
+    """`/metrics` on a port of this machine. The constructor starts nothing; port 0 takes any free one."""
 
-    def __init__(self, port: int, snapshot: Callable[[], Snapshot], alarms: Callable[[], list[Alarm]]) -> None:
+    def __init__(self, port: int, measured: Measured) -> None:
+        self.port, self._measured = port, measured
+        self._server: Any = None
+
+    def start(self) -> PrometheusEndpoint:
+        """Serve. Raises MonitoringError if the port cannot be used."""
         registry = CollectorRegistry()
-        registry.register(_Figures(snapshot, alarms))
+        registry.register(_SnapshotCollector(self._measured))
         try:
-            started: Any = start_http_server(port, registry=registry)
+            self._server, self._thread = start_http_server(self.port, registry=registry)
         except (OSError, OverflowError) as error:
-            raise MonitoringError(f"cannot serve Prometheus on port {port}: {error}; choose another, or 0") from error
-        self._server, self._thread = started
-        self.port: int = self._server.server_port
+            message = f"cannot serve Prometheus on port {self.port}: {error}; choose another, or 0"
+            raise MonitoringError(message) from error
+        self.port = self._server.server_port
+        return self
 
     def close(self) -> None:
-        """Serve no more."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(timeout=2.0)
+        """Stop serving, and free the port."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join(timeout=_CLOSE_TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""Reads workers and machines on their own cadence, in a thread of its own. What cannot be read is said, and goes on."""
+"""Samples workers and machines in a thread of its own. What cannot be read is described, and tried again."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from foretide.metrics.from_tasks import worker_samples
 from foretide.probes.local_machine import LocalMachine
 from foretide.probes.node_exporter import NodeExporter, ProbeUnavailableError
 from foretide.probes.workers import WorkerProbe, find_executors
+from foretide.runtime.threads import Worker
 
 if TYPE_CHECKING:
     from foretide.metrics.batch import TaskRun
     from foretide.metrics.metric import Sample
     from foretide.spark.executors.executors import Workers
 
-_TURN = 0.25
-_MOST_RUNS = 100_000
+_POLL_SECONDS = 0.25
+_STOP_TIMEOUT_SECONDS = 2.0
+_MAX_RUNS = 100_000
 
 
 class Sampler:
-    """Workers every few seconds, machines more rarely. `put` takes what was read; `problems` says what could not be."""
+    """Samples workers every few seconds, machines less often. The constructor starts nothing.
+
+    Attributes:
+        problems: What cannot be read at present, and why.
+    """
 
     def __init__(
         self,
@@ -33,47 +39,50 @@ class Sampler:
         machines_every: float,
         node_exporters: Mapping[str, str],
     ) -> None:
+        """Prepare to sample.
+
+        Args:
+            workers: Lists the workers of the application.
+            put: Takes what was measured.
+            workers_every: Seconds between two samples of the workers; 0 for never.
+            machines_every: Seconds between two samples of the machines; 0 for never.
+            node_exporters: URLs of node exporters, by host.
+        """
         self._workers, self._put = workers, put
-        self._every = {"workers": workers_every, "machines": machines_every}
-        self._due = dict.fromkeys(self._every, 0.0)
+        self._periods = {"workers": workers_every, "machines": machines_every}
+        self._due = dict.fromkeys(self._periods, 0.0)
         self._probes: dict[tuple[str, int], WorkerProbe] = {}
-        self._here = LocalMachine(socket.gethostname())
+        self._local_machine = LocalMachine(socket.gethostname())
         self._exporters = {host: NodeExporter(host, url) for host, url in node_exporters.items()}
         self._runs: list[TaskRun] = []
-        self._since = time.monotonic()
+        self._runs_since = time.monotonic()
         self._lock = threading.Lock()
-        self._stopping = threading.Event()
         self.problems: dict[str, str] = {}
-        self._thread = threading.Thread(target=self._go_round, name="foretide-surroundings", daemon=True)
+        self._worker = Worker("foretide-sampler", self._turn, _POLL_SECONDS, what="sampling")
 
     def start(self) -> None:
-        """Begin."""
-        self._thread.start()
+        """Start the thread."""
+        self._worker.start()
 
     def stop(self) -> None:
-        """End; a reading under way is not waited for longer than a moment."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=2.0)
+        """Stop; a reading under way is not waited for longer than a moment."""
+        self._worker.stop(_STOP_TIMEOUT_SECONDS)
         self._workers.close()
 
     def see(self, runs: tuple[TaskRun, ...] | None) -> None:
-        """Note the tasks of a batch; the next reading of the workers speaks of them."""
+        """Take in the tasks of a batch, for the next sample of the workers."""
         with self._lock:
             self._runs += runs or ()
-            del self._runs[:-_MOST_RUNS]
+            del self._runs[:-_MAX_RUNS]
 
-    # ---- the round
+    def _turn(self) -> None:
+        now = time.monotonic()
+        for what, read in (("workers", self._read_workers), ("machines", self._read_machines)):
+            if self._periods[what] and now >= self._due[what]:
+                self._due[what] = now + self._periods[what]
+                self._read(what, read)
 
-    def _go_round(self) -> None:
-        while not self._stopping.wait(_TURN):
-            now = time.monotonic()
-            for what, read in (("workers", self._read_workers), ("machines", self._read_machines)):
-                if self._every[what] and now >= self._due[what]:
-                    self._due[what] = now + self._every[what]
-                    self._guarded(what, read)
-
-    def _guarded(self, what: str, read: Callable[[], None]) -> None:
+    def _read(self, what: str, read: Callable[[], None]) -> None:
         try:
             read()
         except Exception as error:  # noqa: BLE001 - whatever the system answers, the pipeline runs on
@@ -96,23 +105,23 @@ class Sampler:
             raise RuntimeError(listed.problem)
 
     def _processes(self) -> dict[str, int]:
-        """Workers on this host and their processes; in local mode that is the driver's JVM."""
+        """The processes of the workers on this host; in local mode that is the driver's JVM."""
         if self._workers.local:
             return {"driver": self._workers.driver_pid}
         return {found.executor_id: found.pid for found in find_executors(self._workers.application)}
 
     def _task_samples(self) -> list[Sample]:
-        """What the tasks since the last reading tell; none when no batch has ended meanwhile."""
+        """What the tasks since the last sample show; nothing when no batch has ended meanwhile."""
         with self._lock:
             runs, self._runs = self._runs, []
         if not runs:
             return []
         now = time.monotonic()
-        seconds, self._since = now - self._since, now
+        seconds, self._runs_since = now - self._runs_since, now
         return worker_samples(runs, seconds, time.time())
 
     def _read_machines(self) -> None:
-        self._put(self._here.sample())
+        self._put(self._local_machine.sample())
         for host, exporter in self._exporters.items():
             try:
                 self._put(exporter.sample())

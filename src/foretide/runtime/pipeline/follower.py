@@ -1,6 +1,6 @@
-"""Follows a running query batch by batch: audits it, measures it, mends its routes, and tells who listens.
+"""Follows a running query batch by batch: audits each batch and publishes its report to the listeners.
 
-The follower only reads Spark and writes small files. Whatever happens to it, the query runs on with its last routes.
+The follower only reads from Spark. Whatever fails in here or in a listener, the query runs on with its last routes.
 """
 
 from __future__ import annotations
@@ -11,253 +11,210 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from foretide.control_folder.filesystem import absolute
-from foretide.errors import ForetideError, RouteError
 from foretide.metrics.audit import AuditFailure, audit
-from foretide.metrics.batch import BatchReport
-from foretide.routing.table import RouteTable
-from foretide.runtime.monitoring.monitor import Monitor
-from foretide.spark.executors.executors import Workers
+from foretide.runtime.pipeline.listeners import MAX_KEPT, AuditLog, Listener, RouteMender, StatusFile
+from foretide.runtime.threads import Worker, guarded
 from foretide.status.running import Running, announce, withdraw
 from foretide.topology.shape import first_edges
 
 if TYPE_CHECKING:
     from foretide.control_folder.folder import ControlFolder
-    from foretide.settings.monitoring import MonitorSettings
+    from foretide.errors import ForetideError
+    from foretide.metrics.batch import BatchReport
+    from foretide.routing.table import RouteTable
+    from foretide.runtime.monitoring.monitor import Monitor
     from foretide.spark.progress.reader import QueryReader
     from foretide.topology.graph import Topology
 
-_POLL = 0.1
-_ORDERS = 1.0
-_PAUSE = 3.0
-_KEPT = 1000
+_POLL_SECONDS = 0.1
+_STOP_REQUEST_SECONDS = 1.0
+_STOP_PAUSE_SECONDS = 3.0
 log = logging.getLogger("foretide")
 
-OnReport = Callable[[BatchReport, list[AuditFailure]], None]
+
+class Followable(Protocol):
+    """A query that can be followed. `handle` is Spark's StreamingQuery; a restart replaces it and its reader."""
+
+    handle: Any
+    reader: QueryReader
+    started: float
+
+    def start(self) -> None:
+        """Start the query, unless it runs already."""
+
+
+class Supervising(Protocol):
+    """Keeps a query running."""
+
+    def supervise(self) -> None:
+        """Look at the query and do what is necessary. Called after every look for new batches."""
 
 
 class Follower:
-    """Follows one query. `start` begins; `reports` and `alarms` hold what was seen last."""
+    """Follows one query. The constructor starts nothing.
 
-    query: Any
-    started: float
-    _reader: QueryReader
+    Attributes:
+        reports: The last batches, the newest last.
+        audit_log: What the audit found.
+        stopping: Set once the query is to end.
+        failure: What the query was given up for; None while it was not.
+        supervisor: Keeps the query running; None for a query that was started elsewhere.
+    """
 
-    def __init__(self, topology: Topology, folder: ControlFolder, monitoring: MonitorSettings | None) -> None:
-        self.topology, self.folder = topology, folder
-        self.reports: deque[BatchReport] = deque(maxlen=_KEPT)
-        self.alarms: deque[AuditFailure] = deque(maxlen=_KEPT)
-        self._listeners: list[OnReport] = []
-        self._at_end: list[Callable[[], None]] = []
-        self._rescues: list[Callable[[str], bool]] = []
-        self._stopping = threading.Event()
-        self._failure: ForetideError | None = None
+    def __init__(
+        self, topology: Topology, control_folder: ControlFolder, query: Followable, monitor: Monitor | None
+    ) -> None:
+        self.topology, self.control_folder, self.query, self.monitor = topology, control_folder, query, monitor
+        self.reports: deque[BatchReport] = deque(maxlen=MAX_KEPT)
+        self.audit_log = AuditLog(topology.name)
+        self.stopping = threading.Event()
+        self.failure: ForetideError | None = None
+        self.supervisor: Supervising | None = None
         self._first_edges = first_edges(topology)
-        self._good_routes = folder.routes()
-        self._told_unavailable = False
-        self._next_orders = 0.0
-        self.monitor = self._monitor(monitoring)
-        store = self.monitor.store if self.monitor else None
-        self._running = Running(topology.name, os.getpid(), absolute(folder.location), store)
+        self._route_mender = RouteMender(control_folder, self.audit_log)
+        self._listeners: list[Listener] = [self._route_mender, StatusFile(control_folder)]
+        self._listeners += [] if monitor is None else [monitor]
+        store = None if monitor is None else monitor.store
+        self._running = Running(topology.name, os.getpid(), absolute(control_folder.location), store)
+        self._end_calls: list[Callable[[], object]] = [partial(withdraw, self._running)]
+        self._end_calls += [] if monitor is None else [monitor.stop]
+        self._rescues: list[Callable[[str], bool]] = []
+        self._was_started = self._prepared = self._audit_unavailable = False
+        self._next_stop_check = 0.0
+        self._what = f"following '{topology.name}'"
+        self._worker = Worker(f"foretide-{topology.name}", self._turn, _POLL_SECONDS, what=self._what, close=self._end)
 
-    def _monitor(self, settings: MonitorSettings | None) -> Monitor | None:
-        if settings is None:
-            return None
-        return Monitor(self.topology, absolute(self.folder.location), Workers.of_active(), settings)
-
-    def follow(self) -> None:
-        """Start the thread that follows the query, and monitoring."""
-        self.folder.clear_stop()
+    def start(self) -> None:
+        """Start monitoring, the query, and the thread that follows it, unless that was done before."""
+        if self._was_started:
+            return
+        self._was_started = True
+        self.control_folder.clear_stop()
+        with ExitStack() as undo:
+            if self.monitor is not None:
+                self.monitor.start()
+                undo.callback(self.monitor.stop)
+            self.query.start()
+            undo.pop_all()
         announce(self._running)
-        if self.monitor is not None:
-            self.monitor.start()
-        self._thread = threading.Thread(target=self._follow, name=f"foretide-{self.topology.name}", daemon=True)
-        self._thread.start()
+        self._worker.start()
 
-    # ---- watching
-
-    def on_report(self, listener: OnReport) -> None:
-        """Call `listener(report, alarms)` after every batch."""
+    def subscribe(self, listener: Listener) -> None:
+        """Have a listener see every batch from now on."""
         self._listeners.append(listener)
 
-    def at_end(self, call: Callable[[], None]) -> None:
-        """Call this once the query has ended, and all its batches were seen."""
-        self._at_end.append(call)
+    def at_end(self, call: Callable[[], object]) -> None:
+        """Call this once the query has ended and all its batches were seen; what was added last is called first."""
+        self._end_calls.append(call)
 
     def on_death(self, rescue: Callable[[str], bool]) -> None:
-        """Call `rescue(message)` when the query has died; it says whether the cause is gone, so that it may go on."""
+        """Call `rescue(message)` when the query has died; it returns whether it has removed the cause."""
         self._rescues.append(rescue)
 
-    def _rescued(self) -> bool:
-        """Whether what the query died of is out of the way."""
-        failed = self.query.exception()
-        return failed is not None and any(rescue(str(failed)) for rescue in self._rescues)
-
-    @property
-    def running(self) -> bool:
-        """Whether the query runs, or is being started again."""
-        return self._thread.is_alive() and not self._stopping.is_set()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the query has ended; False when it still runs after `timeout`. Raises what it died of."""
-        self._thread.join(timeout)
-        if self._thread.is_alive():
-            return False
-        self.raise_failure()
-        return True
-
-    def raise_failure(self) -> None:
-        """Raise what ended the query, if anything did."""
-        if self._failure is not None:
-            raise self._failure
-        failed = self.query.exception()
-        if failed is not None:
-            raise failed
-
-    def stop(self) -> None:
-        """End the query; what was committed stays, and a later start on the same checkpoint goes on from there."""
-        self._stopping.set()
-        self._await_pause(_PAUSE)
-        self.query.stop()
-        if self._thread is not threading.current_thread():
-            self._thread.join()
-
-    def _await_pause(self, most: float) -> None:
-        """Wait a little for the moment between two batches, so that none is cut off."""
-        end = time.monotonic() + most
-        while time.monotonic() < end and self._reader.state().busy:
-            time.sleep(_POLL / 10)
-
-    # ---- the thread
-
-    def _follow(self) -> None:
-        try:
-            self._reader.prepare()
-            while not self._over():
-                time.sleep(_POLL)
-            self._drain()
-        finally:
-            self._reader.close()
-            for call in self._at_end:
-                self._guarded(call, "what was to be done at the end of")
-            if self.monitor is not None:
-                self.monitor.stop()
-            withdraw(self._running)
-
-    def _over(self) -> bool:
-        """One turn: look, and tell whether that was the last one."""
-        active = self.query.isActive
-        self._cycle()
-        if self._stopping.is_set():
-            return not self.query.isActive
-        return not active and not self.query.isActive  # it may have been replaced while we looked
-
-    def _drain(self) -> None:
-        """Report what finished before the end."""
-        self._cycle()
-        while self._reader.waiting and self._failure is None:
-            time.sleep(_POLL)
-            self._cycle()
-
-    def _cycle(self) -> None:
-        """Read back what finished. A fault in here is logged and never touches the query."""
-        self._guarded(self._look, "following")
-
-    def _guarded(self, call: Callable[[], None], what: str) -> None:
-        try:
-            call()
-        except Exception:
-            log.exception("%s '%s' failed; the query runs on", what, self.topology.name)
-
-    def _look(self) -> None:
-        for report in self._reader.reports():
-            self._see(report)
-        self._say_when_unavailable()
-        if time.monotonic() >= self._next_orders and not self._stopping.is_set():
-            self._next_orders = time.monotonic() + _ORDERS
-            self._obey()
-
-    def _catch_up(self) -> None:
-        """Report all that a query committed before it ended, so that no batch is missed when another takes over."""
-        self._guarded(self._look_to_the_end, "following")
-
-    def _look_to_the_end(self) -> None:
-        self._look()
-        while self._reader.waiting:
-            time.sleep(_POLL)
-            self._look()
-
-    def _obey(self) -> None:
-        """Stop when that was asked for from another terminal."""
-        if self.folder.stop_wanted():
-            log.warning("%s: stops, as asked for", self.topology.name)
-            self.stop()
+    def rescued(self, message: str) -> bool:
+        """Whether the cause of the query's death has been removed, so that it can simply be started again."""
+        return any(rescue(message) for rescue in self._rescues)
 
     @property
     def routes(self) -> RouteTable:
-        """The routes that were published when the last batch ended, mended if need be. Read once a batch."""
-        return self._good_routes
+        """The routes that were published when the last batch ended. They are read once per batch."""
+        return self._route_mender.routes
 
     @property
     def last_batch(self) -> int:
         """The last batch that was reported; -1 before the first."""
         return self.reports[-1].batch if self.reports else -1
 
-    def _see(self, report: BatchReport) -> None:
-        alarms = audit(report, self._first_edges, routed=bool(self._good_routes.edges))
+    @property
+    def running(self) -> bool:
+        """Whether the query runs, or is being started again."""
+        return self._worker.alive and not self.stopping.is_set()
+
+    def join(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until the query has ended and all its batches were seen; False when that takes longer."""
+        return self._worker.join(timeout_seconds)
+
+    def stop(self) -> None:
+        """Stop the query between two batches if one ends soon, and wait until all its batches were seen."""
+        self.stopping.set()
+        self.await_pause(_STOP_PAUSE_SECONDS)
+        self.query.handle.stop()
+        self._worker.join()
+
+    def give_up(self, error: ForetideError | None) -> None:
+        """End the query for good; None leaves it to the query's own error to say why."""
+        self.failure = error
+        if error is not None:
+            log.error("%s", error)
+        self.stopping.set()
+        self.query.handle.stop()
+
+    def await_pause(self, timeout_seconds: float) -> None:
+        """Wait until no batch is under way, so that none is cut off."""
+        end = time.monotonic() + timeout_seconds
+        while time.monotonic() < end and self.query.reader.state().busy:
+            time.sleep(_POLL_SECONDS / 10)
+
+    def catch_up(self) -> None:
+        """Report all that an ended query has committed, so that no batch is missed when another one takes over."""
+        self._look()
+        while self.query.reader.waiting and self.failure is None:
+            time.sleep(_POLL_SECONDS)
+            self._look()
+
+    def publish(self, report: BatchReport) -> None:
+        """Audit a batch and hand it to every listener."""
+        failures = audit(report, self._first_edges, routed=bool(self.routes.edges))
         self.reports.append(report)
-        for alarm in alarms:
-            self._raise_alarm(alarm)
-        self._mend_routes(report.batch)
-        if report.input_rows:
-            self.folder.report(_status(report, alarms))
-        if self.monitor is not None:
-            self._tell(self.monitor.see, report, alarms)
-        for listener in self._listeners:
-            self._tell(listener, report, alarms)
+        for failure in failures:
+            self.audit_log.add(failure)
+        for listener in list(self._listeners):
+            guarded(partial(listener.see, report, failures), f"a listener of '{self.topology.name}'")
 
-    def _tell(self, listener: OnReport, report: BatchReport, alarms: list[AuditFailure]) -> None:
-        """A listener that fails must not keep later reports, or the guard of loops, from their turn."""
-        self._guarded(lambda: listener(report, alarms), "a listener of")
+    # ---- the thread
 
-    def _raise_alarm(self, alarm: AuditFailure) -> None:
-        self.alarms.append(alarm)
-        log.error("%s, batch %d: %s", self.topology.name, alarm.batch, alarm.message)
-
-    def _mend_routes(self, batch: int) -> None:
-        """Publish the last good routes again when the table in place cannot be read, or lacks an edge."""
+    def _turn(self) -> None:
+        """Look for new batches, supervise the query, and end once it has ended."""
         try:
-            table = self.folder.routes()
-        except RouteError:
-            table = RouteTable()
-        if self._good_routes.edges.keys() <= table.edges.keys():
-            self._good_routes = table
-        else:
-            good = self._good_routes
-            self._good_routes = self.folder.change_routes(lambda found: found.restore(good), repair=True)
-            message = "the route table was damaged and has been published anew; no row was lost"
-            self._raise_alarm(AuditFailure("routes-unreadable", batch, None, message))
+            was_active = self.query.handle.isActive
+            guarded(self._step, self._what)
+            ended = not self.query.handle.isActive and (self.stopping.is_set() or not was_active)
+        except Exception:  # Spark does not answer any more
+            self._worker.stop()
+            raise
+        if ended:
+            self._worker.stop()
 
-    def _say_when_unavailable(self) -> None:
-        reason = self._reader.unavailable
-        if reason and not self._told_unavailable:
-            message = f"edges cannot be audited: Spark's REST interface does not answer ({reason}); the query runs on"
-            self._raise_alarm(AuditFailure("audit-unavailable", self.last_batch, None, message))
-        self._told_unavailable = reason is not None
+    def _step(self) -> None:
+        if not self._prepared:
+            self._prepared = True
+            self.query.reader.prepare()
+        self._look()
+        if self.supervisor is not None and not self.stopping.is_set():
+            self.supervisor.supervise()
 
+    def _look(self) -> None:
+        reader = self.query.reader
+        for report in reader.reports():
+            self.publish(report)
+        if reader.unavailable and not self._audit_unavailable:
+            reason = f"Spark's REST interface does not answer ({reader.unavailable})"
+            message = f"edges cannot be audited: {reason}; the query runs on"
+            self.audit_log.add(AuditFailure("audit-unavailable", self.last_batch, None, message))
+        self._audit_unavailable = reader.unavailable is not None
+        if time.monotonic() >= self._next_stop_check and not self.stopping.is_set():
+            self._next_stop_check = time.monotonic() + _STOP_REQUEST_SECONDS
+            if self.control_folder.stop_wanted():
+                log.warning("%s: stopping as requested", self.topology.name)
+                self.stop()
 
-def _status(report: BatchReport, alarms: list[AuditFailure]) -> dict[str, Any]:
-    edges = report.edges or {}
-    return {
-        "batch": report.batch,
-        "finished": report.finished,
-        "input_rows": report.input_rows,
-        "route_version": report.route_version,
-        "edges": {
-            name: {"written": flow.written, "read": flow.read, "per_task": flow.per_task}
-            for name, flow in edges.items()
-        },
-        "alarms": [alarm.message for alarm in alarms],
-    }
+    def _end(self) -> None:
+        guarded(self.catch_up, self._what)
+        guarded(self.query.reader.close, self._what)
+        for call in reversed(self._end_calls):
+            guarded(call, f"a call at the end of '{self.topology.name}'")

@@ -1,4 +1,4 @@
-"""Keeps load-aware edges balanced: every interval, Algorithm 1 of PA-SPS over what each replica showed.
+"""Balances load-aware edges: once per interval, Algorithm 1 of PA-SPS over the execution times of the replicas.
 
 A micro-batch leaves no queue behind, so every interval starts at utilization 0 and only the replicas' own execution
 times tell them apart. (Starting from the last interval's utilization, as printed, swings between two splits.)
@@ -18,35 +18,36 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foretide.control_folder.folder import ControlFolder
+    from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport, EdgeFlow
     from foretide.routing.table import RouteTable
     from foretide.topology.graph import Topology
 
-_WORTH_IT = 0.05
+_MIN_MOVED_SHARE = 0.05
 
 
 class LoadAwareBalance:
-    """Gathers rows and busy time of each replica, and publishes a new split when it differs enough."""
+    """Sums up rows and busy time of each replica, and publishes a new split when it differs enough."""
 
-    def __init__(self, intervals: dict[str, float]) -> None:
-        self._intervals = intervals
+    def __init__(self, intervals: dict[str, float], control_folder: ControlFolder) -> None:
+        self._intervals, self._control_folder = intervals, control_folder
         self._since: dict[str, float] = {}
         self._rows: dict[str, list[int]] = defaultdict(list)
         self._busy: dict[str, list[int]] = defaultdict(list)
 
     @classmethod
-    def of(cls, topology: Topology) -> LoadAwareBalance | None:
-        """The balance of a topology's load-aware edges; None when it has none."""
+    def of(cls, topology: Topology, control_folder: ControlFolder) -> LoadAwareBalance | None:
+        """The listener for a topology's load-aware edges; None when it has none."""
         intervals = {
             bolt.id: source.grouping.interval
             for bolt in topology.bolts
             for source in bolt.inputs
             if isinstance(source.grouping, LoadAware)
         }
-        return cls(intervals) if intervals else None
+        return cls(intervals, control_folder) if intervals else None
 
-    def step(self, report: BatchReport, folder: ControlFolder) -> None:
-        """Note a batch; at the end of an edge's interval, split it anew."""
+    def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
+        """Take a batch in; at the end of an edge's interval, split it again."""
         for edge, interval in self._intervals.items():
             flow = (report.edges or {}).get(edge)
             if flow is not None:
@@ -54,7 +55,7 @@ class LoadAwareBalance:
             begun = self._since.setdefault(edge, report.finished)
             if report.finished - begun >= interval and self._rows[edge]:
                 self._since[edge] = report.finished
-                self._split(edge, interval, folder)
+                self._split(edge, interval)
 
     def _note(self, edge: str, flow: EdgeFlow) -> None:
         if flow.per_task is None or flow.busy_ms is None:
@@ -62,16 +63,16 @@ class LoadAwareBalance:
         self._rows[edge] = _added(self._rows[edge], flow.per_task)
         self._busy[edge] = _added(self._busy[edge], flow.busy_ms)
 
-    def _split(self, edge: str, interval: float, folder: ControlFolder) -> None:
+    def _split(self, edge: str, interval: float) -> None:
         rows, busy = self._rows.pop(edge), self._busy.pop(edge)
         if not any(rows):
             return
-        with suppress(RouteError):  # an unreadable table is mended elsewhere; the query runs on
-            folder.change_routes(lambda table: _balanced(table, edge, rows, busy, interval))
+        with suppress(RouteError):  # an unreadable table is repaired elsewhere
+            self._control_folder.change_routes(lambda table: _balanced(table, edge, rows, busy, interval))
 
 
 def _balanced(table: RouteTable, edge: str, rows: Sequence[int], busy: Sequence[int], interval: float) -> RouteTable:
-    """The table with the edge split anew; as it is where that would move hardly anything."""
+    """The table with the edge split again; unchanged if that would move hardly anything."""
     route = table.route(edge)
     active = [task for task, count in enumerate(route.counts) if count]
     per_slot = sum(rows) / len(route.ring)
@@ -80,7 +81,7 @@ def _balanced(table: RouteTable, edge: str, rows: Sequence[int], busy: Sequence[
     for task, slots in zip(active, assign([0.0] * len(active), cost, len(route.ring)), strict=True):
         wanted[task] = slots
     moved = sum(abs(new - old) for new, old in zip(wanted, route.counts, strict=True)) / 2
-    return table.split(edge, wanted) if moved > _WORTH_IT * len(route.ring) else table
+    return table.split(edge, wanted) if moved > _MIN_MOVED_SHARE * len(route.ring) else table
 
 
 def _per_row(rows: Sequence[int], busy: Sequence[int], task: int) -> float:

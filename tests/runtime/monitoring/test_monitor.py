@@ -1,4 +1,4 @@
-"""The board: the newest figure of everything, smoothed per series, copied out as snapshots."""
+"""The newest value of every series, smoothed per series, copied out as snapshots."""
 
 import threading
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from foretide.metrics.metric import Sample
 from foretide.metrics.smoothing import Fading, Window
 from foretide.metrics.snapshot import Known
-from foretide.runtime.monitoring import latest as board_module
-from foretide.runtime.monitoring.latest import LatestValues
+from foretide.runtime.monitoring import monitor as monitor_module
+from foretide.runtime.monitoring.monitor import LatestValues
 
 
 def sample(value, subject="count", metric="capacity", at=10.0):
@@ -18,43 +18,43 @@ def sample(value, subject="count", metric="capacity", at=10.0):
 
 
 def test_the_newest_figure_is_kept_with_its_time():
-    board = LatestValues("app")
-    board.put([sample(0.5, at=10), sample(0.7, at=12)])
-    assert board.snapshot(15).figure("capacity", "count") == Known(0.7, age=3)
+    latest = LatestValues("app")
+    latest.put([sample(0.5, at=10), sample(0.7, at=12)])
+    assert latest.snapshot(15).figure("capacity", "count") == Known(0.7, age=3)
 
 
 def test_what_a_clock_that_jumped_back_says_is_the_newest_all_the_same():
-    board = LatestValues("app")
-    board.put([sample(0.5, at=1000)])
-    board.put([sample(0.9, at=400)])
-    assert board.snapshot(401).figure("capacity", "count") == Known(0.9, age=1)
+    latest = LatestValues("app")
+    latest.put([sample(0.5, at=1000)])
+    latest.put([sample(0.9, at=400)])
+    assert latest.snapshot(401).figure("capacity", "count") == Known(0.9, age=1)
 
 
 def test_each_series_is_smoothed_by_itself_and_only_where_asked_for():
-    board = LatestValues("app", {"capacity": lambda: Fading(0.75)})
-    board.put([sample(8, "a"), sample(100, "b"), sample(16, "a"), sample(200, "b")])
-    board.put([sample(1, metric="utilization"), sample(3, metric="utilization")])
-    snapshot = board.snapshot(10)
+    latest = LatestValues("app", {"capacity": lambda: Fading(0.75)})
+    latest.put([sample(8, "a"), sample(100, "b"), sample(16, "a"), sample(200, "b")])
+    latest.put([sample(1, metric="utilization"), sample(3, metric="utilization")])
+    snapshot = latest.snapshot(10)
     assert snapshot.value("capacity", "a") == 10  # 0.75 * 8 + 0.25 * 16
     assert snapshot.value("capacity", "b") == 125  # 0.75 * 100 + 0.25 * 200
     assert snapshot.value("utilization", "count") == 3
 
 
 def test_forecasts_are_replaced_as_a_whole():
-    board = LatestValues("app")
-    board.foresee({("capacity", "a"): 1.0, ("capacity", "b"): 2.0})
-    first = board.snapshot(10)
-    board.foresee({("capacity", "b"): 3.0})
+    latest = LatestValues("app")
+    latest.foresee({("capacity", "a"): 1.0, ("capacity", "b"): 2.0})
+    first = latest.snapshot(10)
+    latest.foresee({("capacity", "b"): 3.0})
     assert first.forecasts == {("capacity", "a"): 1.0, ("capacity", "b"): 2.0}
-    assert board.snapshot(10).forecasts == {("capacity", "b"): 3.0}
+    assert latest.snapshot(10).forecasts == {("capacity", "b"): 3.0}
 
 
 def test_a_snapshot_is_a_copy_that_nobody_can_change():
-    board = LatestValues("app")
-    board.put([sample(0.5)])
-    board.foresee({("capacity", "count"): 0.8})
-    before = board.snapshot(10, ("the store is gone",))
-    board.put([sample(0.9), sample(1, "other")])
+    latest = LatestValues("app")
+    latest.put([sample(0.5)])
+    latest.foresee({("capacity", "count"): 0.8})
+    before = latest.snapshot(10, ("the store is gone",))
+    latest.put([sample(0.9), sample(1, "other")])
     assert dict(before.figures) == {("capacity", "count"): (0.5, 10.0)}
     assert (before.query, before.at, before.problems) == ("app", 10, ("the store is gone",))
     for mapping in (before.figures, before.forecasts):
@@ -63,34 +63,34 @@ def test_a_snapshot_is_a_copy_that_nobody_can_change():
 
 
 def test_when_there_is_too_much_the_old_is_forgotten_with_its_smoothers(monkeypatch):
-    monkeypatch.setattr(board_module, "_MOST_SUBJECTS", 10)
-    board = LatestValues("app", {"capacity": Fading})
-    board.put([sample(1, f"old{i}", at=0) for i in range(8)])
-    board.put([sample(2, "edge of memory", at=1400)])
-    board.put([sample(3, f"new{i}", at=5000) for i in range(4)])
-    assert {subject for _, subject in board.snapshot(5000).figures} == {
+    monkeypatch.setattr(monitor_module, "_MAX_SERIES", 10)
+    latest = LatestValues("app", {"capacity": Fading})
+    latest.put([sample(1, f"old{i}", at=0) for i in range(8)])
+    latest.put([sample(2, "edge of memory", at=1400)])
+    latest.put([sample(3, f"new{i}", at=5000) for i in range(4)])
+    assert {subject for _, subject in latest.snapshot(5000).figures} == {
         "edge of memory",
         "new0",
         "new1",
         "new2",
         "new3",
     }
-    assert set(board._smoothers) == set(board.snapshot(5000).figures)
+    assert set(latest._smoothers) == set(latest.snapshot(5000).figures)
 
 
 def test_many_threads_may_write_while_others_look():
-    board = LatestValues("app", {"capacity": lambda: Window(10**6)})
+    latest = LatestValues("app", {"capacity": lambda: Window(10**6)})
     each, threads = 400, 4
     broken = []
 
     def write(name):
         for value in range(each):
-            board.put([sample(value, name, at=value), sample(value, "all", at=value)])
+            latest.put([sample(value, name, at=value), sample(value, "all", at=value)])
 
     def look():
         try:
             for _ in range(each):
-                for (_, subject), (value, at) in board.snapshot(0).figures.items():
+                for (_, subject), (value, at) in latest.snapshot(0).figures.items():
                     assert subject == "all" or value == at / 2  # the mean of 0, 1, ..., at
         except Exception as error:
             broken.append(error)
@@ -104,18 +104,18 @@ def test_many_threads_may_write_while_others_look():
     for thread in running:
         thread.join()
     assert broken == []
-    snapshot = board.snapshot(0)
+    snapshot = latest.snapshot(0)
     assert snapshot.value("capacity", "all") == pytest.approx((each - 1) / 2)  # not one of them was lost
     assert all(snapshot.value("capacity", f"w{i}") == (each - 1) / 2 for i in range(threads))
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from(["capacity", "utilization"]), st.sampled_from("ab"), st.floats(-1e6, 1e6))))
-def test_a_board_is_one_smoother_for_each_series(puts):
-    board = LatestValues("app", {"capacity": lambda: Fading(0.3)})
-    board.put(Sample(metric, subject, 1.0, value) for metric, subject, value in puts)
+def test_a_latest_is_one_smoother_for_each_series(puts):
+    latest = LatestValues("app", {"capacity": lambda: Fading(0.3)})
+    latest.put(Sample(metric, subject, 1.0, value) for metric, subject, value in puts)
     expected, smoothers = {}, {}
     for metric, subject, value in puts:
         smoother = smoothers.setdefault((metric, subject), Fading(0.3 if metric == "capacity" else 0))
         expected[metric, subject] = (smoother.add(value), 1.0)
-    assert dict(board.snapshot(2).figures) == expected
+    assert dict(latest.snapshot(2).figures) == expected

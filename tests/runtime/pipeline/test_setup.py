@@ -7,7 +7,7 @@ import pytest
 
 from foretide.control_folder.folder import ControlFolder
 from foretide.metrics.batch import BatchReport, StateSize
-from foretide.runtime.loop.attach import _setup
+from foretide.runtime.pipeline.query import Query
 from foretide.runtime.pipeline.submit import Pipeline
 from foretide.settings.run import RunSettings
 from foretide.topology.graph import Bolt, From, Spout, Topology
@@ -16,7 +16,6 @@ from foretide.topology.shape import PlanShape
 from foretide.topology.sinks import Parquet
 from foretide.topology.sources import Rate
 
-LEVERS = SimpleNamespace(cores=2, most=1, can_resize=False, can_quarantine=False)
 TOPOLOGY = Topology(
     "q",
     [Spout("read", Rate(1))],
@@ -25,6 +24,15 @@ TOPOLOGY = Topology(
         Bolt("count", lambda df: df, [From("work", Fields("key"))]),
     ],
 )
+
+
+class Executors:
+    """Those of local mode."""
+
+    cores, most, can_resize, can_quarantine = 2, 1, False, False
+
+
+EXECUTORS = Executors()
 
 
 class Conf:
@@ -38,11 +46,11 @@ class Conf:
         return "7"
 
 
-class Unstarted(Pipeline):
-    """A pipeline as it is before its start, compiled as far as the setup needs it."""
+class Unstarted(Query):
+    """A query as it is before its start, compiled as far as the setup needs it."""
 
-    def _compile(self, topology, folder):
-        folder.change_routes(lambda table: table.declare("work", topology.component("work").pool_size))
+    def _compile(self, topology):
+        self.control_folder.change_routes(lambda table: table.declare("work", topology.component("work").pool_size))
         return SimpleNamespace(shape=PlanShape(behind={"work": "count"}))
 
 
@@ -50,11 +58,12 @@ class Unstarted(Pipeline):
 def pipeline(tmp_path):
     spark = SimpleNamespace(conf=Conf())
     folder, settings = ControlFolder(str(tmp_path)), RunSettings(monitoring=None)
-    return Unstarted(spark, TOPOLOGY, Parquet(str(tmp_path / "out")), str(tmp_path / "ck"), settings, folder)
+    query = Unstarted(spark, TOPOLOGY, Parquet(str(tmp_path / "out")), str(tmp_path / "ck"), settings, folder)
+    return Pipeline(query)
 
 
 def ended(pipeline, number, state=None):
-    pipeline._see(BatchReport(number, float(number), 0.1, 10, 1, {}, state=state))
+    pipeline.follower.publish(BatchReport(number, float(number), 0.1, 10, 1, {}, state=state))
 
 
 def pools(setup):
@@ -62,30 +71,27 @@ def pools(setup):
 
 
 def test_the_setup_of_a_pipeline_is_made_once_a_start(pipeline):
-    setup = _setup(pipeline, LEVERS)
-    first = setup()
+    first = pipeline.setup(EXECUTORS)
     assert pools(first) == {"read": 2, "work": 3, "count": 7}
     assert first.by_edge.keys() == {"work"}
     for number in range(3):
         ended(pipeline, number)
-        assert setup() is first
+        assert pipeline.setup(EXECUTORS) is first
     assert pipeline.spark.conf.asked == 1
 
 
 def test_a_start_with_other_pools_is_another_setup(pipeline):
-    setup = _setup(pipeline, LEVERS)
-    before = setup()
-    pipeline._resize({"work": 5})
-    assert setup() is before  # until it runs like that
-    pipeline.started += 1
-    assert setup().by_name["work"] == replace(before.by_name["work"], pool=5)
+    before = pipeline.setup(EXECUTORS)
+    pipeline.follower.query.resize({"work": 5})
+    assert pipeline.setup(EXECUTORS) is before  # until it runs like that
+    pipeline.follower.query.started += 1
+    assert pipeline.setup(EXECUTORS).by_name["work"] == replace(before.by_name["work"], pool=5)
 
 
 def test_partitions_of_state_are_those_that_a_batch_shows(pipeline):
-    setup = _setup(pipeline, LEVERS)
-    assert pools(setup())["count"] == 7
+    assert pools(pipeline.setup(EXECUTORS))["count"] == 7
     ended(pipeline, 0, StateSize(1, 1, 0, partitions=4))
-    shown = setup()
+    shown = pipeline.setup(EXECUTORS)
     assert pools(shown)["count"] == 4
     ended(pipeline, 1, StateSize(2, 2, 0, partitions=4))
-    assert setup() is shown
+    assert pipeline.setup(EXECUTORS) is shown

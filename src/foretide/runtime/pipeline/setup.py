@@ -1,10 +1,9 @@
-"""What can be done to a query, for the control loop: from its topology, or from what its first batches showed."""
+"""The setup of a query for the control loop: from its topology, or inferred from what its first batches showed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from foretide.control.world.setup import OperatorSetup, Setup
 from foretide.durations import parse_duration
@@ -17,37 +16,19 @@ if TYPE_CHECKING:
     from foretide.topology.shape import PlanShape
 
 
-T = TypeVar("T")
-
-
-def kept_while(same: Callable[[], Hashable], make: Callable[[], T]) -> Callable[[], T]:
-    """What `make` makes, made again only once `same` says something else.
-
-    >>> start, makes = [1], iter("ab")
-    >>> setup = kept_while(lambda: start[0], lambda: next(makes))
-    >>> setup() + setup()
-    'aa'
-    >>> start[0] = 2
-    >>> setup() + setup()
-    'bb'
-    """
-    kept = lru_cache(maxsize=1)(lambda _: make())
-    return lambda: kept(same())
-
-
-def setup_of(
+def topology_setup(
     topology: Topology,
     shape: PlanShape,
     routes: RouteTable,
-    levers: Executors,
+    executors: Executors,
     trigger: str | None,
     state_partitions: int,
 ) -> Setup:
-    """The setup of a topology. Bolts without an exchange of their own are part of the one before them."""
+    """The setup of a topology. A bolt without an exchange of its own belongs to the operator before it."""
     chained = {bolt.id for bolt in topology.bolts if any(not source.grouping.exchanges for source in bolt.inputs)}
     stateful = set(shape.behind.values())
-    parts = [_spout(spout, levers) for spout in topology.spouts]
-    parts += [_bolt(bolt, stateful, routes, state_partitions) for bolt in topology.bolts if bolt.id not in chained]
+    operators = [_spout(spout, executors) for spout in topology.spouts]
+    operators += [_bolt(bolt, stateful, routes, state_partitions) for bolt in topology.bolts if bolt.id not in chained]
     flows = {
         (_head(topology, source.component, chained), _head(topology, bolt.id, chained))
         for bolt in topology.bolts
@@ -55,11 +36,11 @@ def setup_of(
     }
     admitting = frozenset(spout.id for spout in topology.spouts if spout.source.live_admission)
     between = [flow for flow in sorted(flows) if flow[0] != flow[1]]
-    return _setup(topology.name, parts, between, levers, trigger, admitting)
+    return _setup(topology.name, operators, between, executors, trigger, admitting)
 
 
 def inferred_setup(
-    name: str, routes: RouteTable, reports: Iterable[BatchReport], levers: Executors, trigger: str | None
+    name: str, routes: RouteTable, reports: Iterable[BatchReport], executors: Executors, trigger: str | None
 ) -> Setup:
     """The setup of a query that was not made from a topology: operators, tasks and flows as Spark showed them."""
     runs = [run for report in reports for run in report.tasks or () if run.operator is not None]
@@ -70,7 +51,7 @@ def inferred_setup(
     flows = {(str(run.operator), run.feeds) for run in runs if run.feeds is not None and run.feeds != run.operator}
     names = list(dict.fromkeys([*tasks, *routes.edges]))
     fed = {target for _, target in flows}
-    parts = [
+    operators = [
         OperatorSetup(
             each,
             routes.edges[each].pool if each in routes.edges else tasks.get(each, 1),
@@ -80,32 +61,32 @@ def inferred_setup(
         )
         for each in names
     ]
-    return _setup(name, parts, sorted((a, b) for a, b in flows if b in names), levers, trigger, frozenset())
+    return _setup(name, operators, sorted((a, b) for a, b in flows if b in names), executors, trigger, frozenset())
 
 
 def _setup(
     name: str,
-    parts: list[OperatorSetup],
+    operators: list[OperatorSetup],
     flows: Iterable[tuple[str, str]],
-    levers: Executors,
+    executors: Executors,
     trigger: str | None,
     admitting: frozenset[str],
 ) -> Setup:
-    most = max(levers.most, 1)
+    max_executors = max(executors.most, 1)
     return Setup(
         query=name,
-        operators=tuple(parts),
+        operators=tuple(operators),
         flows=tuple(flows),
-        cores_per_executor=levers.cores,
-        executors=(1, most) if levers.can_resize and most > 1 else None,
+        cores_per_executor=executors.cores,
+        executors=(1, max_executors) if executors.can_resize and max_executors > 1 else None,
         trigger=0.0 if trigger is None else parse_duration(trigger),
-        can_quarantine=levers.can_quarantine,
+        can_quarantine=executors.can_quarantine,
         can_admit=admitting,
     )
 
 
-def _spout(spout: Spout, levers: Executors) -> OperatorSetup:
-    return OperatorSetup(spout.id, max(spout.source.partitions or levers.cores, 1), spout=True)
+def _spout(spout: Spout, executors: Executors) -> OperatorSetup:
+    return OperatorSetup(spout.id, max(spout.source.partitions or executors.cores, 1), spout=True)
 
 
 def _bolt(bolt: Bolt, stateful: set[str], routes: RouteTable, state_partitions: int) -> OperatorSetup:
@@ -116,7 +97,7 @@ def _bolt(bolt: Bolt, stateful: set[str], routes: RouteTable, state_partitions: 
 
 def _head(topology: Topology, name: str, chained: set[str]) -> str:
     """The operator that a component's tasks are counted under."""
-    part = topology.component(name)
-    if isinstance(part, Bolt) and name in chained and part.inputs:
-        return _head(topology, part.inputs[0].component, chained)
+    component = topology.component(name)
+    if isinstance(component, Bolt) and name in chained and component.inputs:
+        return _head(topology, component.inputs[0].component, chained)
     return name

@@ -2,7 +2,7 @@ import pytest
 
 from foretide.errors import FeedbackGrowthError
 from foretide.metrics.batch import BatchReport, SourceRange
-from foretide.runtime.pipeline.feedback_guard import FeedbackGuard
+from foretide.runtime.pipeline.listeners import FeedbackGuard
 from foretide.topology.graph import Bolt, From, Spout, Topology
 from foretide.topology.sinks import Json, Memory
 from foretide.topology.sources import Rate
@@ -26,7 +26,7 @@ def report(returned, fresh=100, description=CAME_BACK):
 def feed(guard, gain, batches, **options):
     returned = 0
     for _ in range(batches):
-        guard.see(report(returned, **options))
+        guard.see(report(returned, **options), [])
         returned = int(gain * (returned + 100))
 
 

@@ -1,0 +1,128 @@
+"""Listeners of a followed query: they keep its audit, its routes and its status file, and guard its feedback loops."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import deque
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Protocol
+
+from foretide.errors import FeedbackGrowthError, RouteError
+from foretide.metrics.audit import AuditFailure
+from foretide.metrics.feedback import LoopGain
+from foretide.routing.table import RouteTable
+
+if TYPE_CHECKING:
+    from foretide.control_folder.folder import ControlFolder
+    from foretide.metrics.batch import BatchReport
+    from foretide.topology.graph import Topology
+    from foretide.topology.sinks import Sink
+
+MAX_KEPT = 1000
+"""Reports and audit failures that are kept in memory."""
+
+log = logging.getLogger("foretide")
+
+
+class Listener(Protocol):
+    """Sees every batch of a query, once, in order. What it raises is logged and reaches nobody else."""
+
+    def see(self, report: BatchReport, failures: list[AuditFailure]) -> None:
+        """Take a batch in, with what the audit found in it."""
+
+
+class AuditLog:
+    """The last failures of the audit, the newest last."""
+
+    def __init__(self, pipeline: str) -> None:
+        self._pipeline = pipeline
+        self.failures: deque[AuditFailure] = deque(maxlen=MAX_KEPT)
+
+    def add(self, failure: AuditFailure) -> None:
+        """Keep a failure, and log it."""
+        self.failures.append(failure)
+        log.error("%s, batch %d: %s", self._pipeline, failure.batch, failure.message)
+
+
+class RouteMender:
+    """Reads the routes once per batch, and publishes the last good ones again when the file in place is damaged.
+
+    Attributes:
+        routes: The routes that were published when the last batch ended, repaired if necessary.
+    """
+
+    def __init__(self, control_folder: ControlFolder, audit_log: AuditLog) -> None:
+        self._control_folder, self._audit_log = control_folder, audit_log
+        self.routes = control_folder.routes()
+
+    def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
+        """Read the routes; replace them if they cannot be read, or lack an edge."""
+        try:
+            table = self._control_folder.routes()
+        except RouteError:
+            table = RouteTable()
+        good = self.routes
+        if good.edges.keys() <= table.edges.keys():
+            self.routes = table
+            return
+        self.routes = self._control_folder.change_routes(lambda found: found.restore(good), repair=True)
+        message = "the route table was damaged and has been published again; no row was lost"
+        self._audit_log.add(AuditFailure("routes-unreadable", report.batch, None, message))
+
+
+class StatusFile:
+    """Writes what each batch showed to be in force to the control folder, for other terminals to read."""
+
+    def __init__(self, control_folder: ControlFolder) -> None:
+        self._control_folder = control_folder
+
+    def see(self, report: BatchReport, failures: list[AuditFailure]) -> None:
+        """Write the status, unless the batch was empty."""
+        if report.input_rows:
+            self._control_folder.report(pipeline_status(report, failures))
+
+
+def pipeline_status(report: BatchReport, failures: list[AuditFailure]) -> dict[str, Any]:
+    """The status of a pipeline after a batch."""
+    edges = report.edges or {}
+    return {
+        "batch": report.batch,
+        "finished": report.finished,
+        "input_rows": report.input_rows,
+        "route_version": report.route_version,
+        "edges": {
+            name: {"written": flow.written, "read": flow.read, "per_task": flow.per_task}
+            for name, flow in edges.items()
+        },
+        "alarms": [failure.message for failure in failures],
+    }
+
+
+class FeedbackGuard:
+    """Counts the tuples that come back through the sink's files, and raises when they keep growing."""
+
+    def __init__(self, topology: Topology, sink: Sink, patience: int) -> None:
+        self._topology = topology
+        self._path = getattr(sink, "path", None)
+        self._feedback = [
+            f"{source.component} -> {bolt.id}" for bolt in topology.bolts for source in bolt.inputs if source.feedback
+        ]
+        self._gain = LoopGain(patience)
+
+    def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
+        """Take a batch in; raises FeedbackGrowthError once a loop has grown for too many batches."""
+        if not self._feedback or self._path is None:
+            return
+        returned = sum(source.input_rows for source in report.sources if _reads(source.description, self._path))
+        self._gain.see(returned, report.input_rows)
+        if self._gain.growing:
+            name, feedback = self._topology.name, ", ".join(self._feedback)
+            raise FeedbackGrowthError(name, feedback, self._gain.gain or 0.0, self._gain.patience, returned)
+
+
+def _reads(description: str, path: str) -> bool:
+    """Whether a source reads this folder. Spark writes `FileStreamSource[file:/data/out]`, however it was given."""
+    parts = PurePosixPath(re.sub("^[a-z0-9]+:(//[^/]*)?", "", path)).parts
+    tail = "/".join(part for part in parts if part not in ("/", ".."))
+    return description.endswith(f"/{tail}]")
