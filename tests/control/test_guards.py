@@ -151,11 +151,11 @@ def test_excluded_periods_hold_everything_but_orders_and_rollbacks():
 
 
 def test_what_made_things_worse_is_blocked_and_so_is_going_further():
-    past = ControlMemory(0.0, blocks=(Block(SetReplicas("parse", 3), gave_back=True, until=10_100.0),))
+    past = ControlMemory(0.0, blocks=(Block(SetReplicas("parse", 3), freed_capacity=True, until=10_100.0),))
     assert kept(SETTINGS, SetReplicas("parse", 3), past) == (None, ["blocked"])
     assert kept(SETTINGS, SetReplicas("parse", 2), past) == (None, ["blocked"])
     assert kept(SETTINGS, SetReplicas("parse", 8), past)[0] == SetReplicas("parse", 8)
-    past = ControlMemory(0.0, blocks=(Block(Quarantine("1"), gave_back=False, until=10_100.0),))
+    past = ControlMemory(0.0, blocks=(Block(Quarantine("1"), freed_capacity=False, until=10_100.0),))
     assert kept(SETTINGS, Quarantine("1"), past)[0] is None
     assert kept(SETTINGS, Quarantine("2"), past)[0] == Quarantine("2")
 

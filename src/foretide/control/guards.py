@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from foretide.control.actions.amounts import amount_now, gives_back, with_amount
 from foretide.control.actions.registry import (
     Action,
     Quarantine,
@@ -83,7 +82,7 @@ def cooldown(settings: GuardSettings, wish: Wish, past: ControlMemory, world: Wo
     last = past.last(wish.action.target)
     if last is None or _at_once(wish):
         return None
-    wait = settings.cooldown_down if gives_back(wish.action, world.observed) else settings.cooldown
+    wait = settings.cooldown_down if wish.action.frees_capacity(world.observed) else settings.cooldown
     since = world.at - last.at
     return Ruling(None, f"the last change was {since:.0f} s ago; cooldown is {wait:g} s") if 0 <= since < wait else None
 
@@ -109,7 +108,7 @@ def bounds(settings: GuardSettings, wish: Wish, past: ControlMemory, world: Worl
 
 def _clamped(action: Action, wanted: int, least: int, most: int) -> Ruling | None:
     allowed = min(max(wanted, least), most)
-    return None if allowed == wanted else Ruling(with_amount(action, allowed), f"bounds are {least} to {most}")
+    return None if allowed == wanted else Ruling(action.with_amount(allowed), f"bounds are {least} to {most}")
 
 
 def last_workers(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:
@@ -136,8 +135,8 @@ def _taken_out(action: Action, world: World) -> frozenset[str]:
 
 def hysteresis(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:
     """Give back only what nobody has wanted for a while; a sawtooth then holds its height."""
-    now, wanted = amount_now(wish.action, world.observed), wish.action.amount
-    if now is None or wanted is None or not gives_back(wish.action, world.observed) or _at_once(wish):
+    now, wanted = wish.action.amount_now(world.observed), wish.action.amount
+    if now is None or wanted is None or not wish.action.frees_capacity(world.observed) or _at_once(wish):
         return None
     since = world.at - settings.down_window
     if past.started is None or past.started > since:
@@ -146,20 +145,20 @@ def hysteresis(settings: GuardSettings, wish: Wish, past: ControlMemory, world: 
     if most is None or most <= wanted:
         return None
     reason = f"{most:g} were wanted within the last {settings.down_window:g} s"
-    return Ruling(None if most >= now else with_amount(wish.action, most), reason)
+    return Ruling(None if most >= now else wish.action.with_amount(most), reason)
 
 
 def largest_step(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """Not too much at once."""
-    now, wanted = amount_now(wish.action, world.observed), wish.action.amount
+    now, wanted = wish.action.amount_now(world.observed), wish.action.amount
     if now is None or wanted is None or _at_once(wish) or not math.isfinite(now):
         return None
     most, least = math.ceil(now * settings.largest_up), math.ceil(now * (1 - settings.largest_down))
     if wanted > most and math.isfinite(wanted):
-        return Ruling(with_amount(wish.action, most), f"at most {settings.largest_up:g} times as many at once")
+        return Ruling(wish.action.with_amount(most), f"at most {settings.largest_up:g} times as many at once")
     if wanted < least:
         reason = f"at most {settings.largest_down:.0%} less at once"
-        return Ruling(with_amount(wish.action, max(least, 1)), reason)
+        return Ruling(wish.action.with_amount(max(least, 1)), reason)
     return None
 
 
@@ -179,8 +178,8 @@ def _relative_change(action: Action, world: World) -> float | None:
         if now is None or len(now) != len(wanted):
             return None
         return max(abs(a - b) for a, b in zip(now, wanted, strict=True))
-    amount, now_amount = action.amount, amount_now(action, world.observed)
-    if not gives_back(action, world.observed) or amount is None or not now_amount:
+    amount, now_amount = action.amount, action.amount_now(world.observed)
+    if not action.frees_capacity(world.observed) or amount is None or not now_amount:
         return None
     return abs(now_amount - amount) / now_amount
 

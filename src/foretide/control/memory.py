@@ -38,7 +38,7 @@ class Block:
     """A wish that made things worse, and until when it is not to be had again."""
 
     action: Action
-    gave_back: bool
+    freed_capacity: bool
     until: float
 
     def covers(self, action: Action) -> bool:
@@ -48,7 +48,7 @@ class Block:
         mine, other = self.action.amount, action.amount
         if action.target != self.action.target or mine is None or other is None:
             return False
-        return other <= mine if self.gave_back else other >= mine
+        return other <= mine if self.freed_capacity else other >= mine
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Placing the hot keys of a join anew, as an action."""
+"""The action that places the hot keys of a join."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from foretide.control.actions.cost import NEXT_WINDOW, Cost
+from foretide.control.actions.action import NEXT_WINDOW, BaseAction, Cost
 from foretide.control.world.observed import Observed
 from foretide.errors import ActionError
 
-_SHOWN = 3
+_MAX_KEYS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class SetJoinPlan:
+class SetJoinPlan(BaseAction):
     """Split the rows of these keys over partitions, in rows of columns; all others go where the hash sends them.
 
     Keys are the 32-bit hashes of the join's key columns; `names` are what people call them.
@@ -22,7 +22,6 @@ class SetJoinPlan:
 
     kind: ClassVar[str] = "set-join-plan"
     cost: ClassVar[Cost] = NEXT_WINDOW
-    amount: ClassVar[float | None] = None
     join: str
     grids: Mapping[int, tuple[tuple[int, ...], ...]]
     names: Mapping[int, str] = field(default_factory=dict, compare=False)
@@ -37,20 +36,20 @@ class SetJoinPlan:
 
     @property
     def target(self) -> str:
-        """What it acts on."""
+        """The join."""
         return f"join {self.join}"
 
     def describe(self) -> str:
-        """In plain words."""
+        """In plain English."""
         if not self.grids:
             return f"leave all keys of join '{self.join}' to the hash"
         shapes = [f"{self.names.get(key, key)} as {len(rows)} x {len(rows[0])}" for key, rows in self.grids.items()]
-        more = f" and {len(shapes) - _SHOWN} more" if len(shapes) > _SHOWN else ""
+        more = f" and {len(shapes) - _MAX_KEYS_SHOWN} more" if len(shapes) > _MAX_KEYS_SHOWN else ""
         keys = "key" if len(shapes) == 1 else "keys"
-        return f"place {len(shapes)} {keys} of join '{self.join}': {', '.join(shapes[:_SHOWN])}{more}"
+        return f"place {len(shapes)} {keys} of join '{self.join}': {', '.join(shapes[:_MAX_KEYS_SHOWN])}{more}"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether the join is planned like that."""
+        """Whether that is the plan of the join already."""
         return observed.joins.get(self.join) == self.grids
 
     def undo(self, observed: Observed) -> SetJoinPlan | None:

@@ -10,12 +10,11 @@ from foretide.errors import CodecError
 
 FORMAT = 1
 T = TypeVar("T")
-_KINDS = {action.kind: action for action in ACTIONS}
 
 
 def to_data(value: Any) -> dict[str, Any]:
     """As dictionaries, lists, texts and numbers."""
-    return {"format": FORMAT, **codec.to_data(value, _KINDS)}
+    return {"format": FORMAT, **codec.to_data(value, ACTIONS)}
 
 
 def to_json(value: Any) -> str:
@@ -33,4 +32,4 @@ def from_json(kind: type[T], text: str) -> T:
     written = data.get("format") if isinstance(data, dict) else None
     if written != FORMAT:
         raise CodecError("format", f"this release reads format {FORMAT}, got {written}")
-    return codec.from_data(kind, data, _KINDS)
+    return codec.from_data(kind, data, ACTIONS)

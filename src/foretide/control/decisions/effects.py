@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from foretide.control.actions.amounts import gives_back
 from foretide.control.actions.registry import Action
 from foretide.control.decisions.decision import Effect, Expectation, Outcome, Wish
 from foretide.control.guards import ROLLBACK
@@ -68,7 +67,7 @@ class Evaluation:
     at: float
     wishes: tuple[Wish, ...]
     undo: tuple[Action, ...]
-    gave_back: bool
+    freed_capacity: bool
     before: tuple[Reading, ...]
     in_force_at: float | None = None
 
@@ -98,7 +97,7 @@ class Evaluations:
             world.at,
             tuple(wishes),
             tuple(action for action in undo if action is not None),
-            gave_back=all(gives_back(wish.action, world.observed) for wish in wishes),
+            freed_capacity=all(wish.action.frees_capacity(world.observed) for wish in wishes),
             before=tuple(each for each in self.readings if each.at > world.at - settings.window),
         )
         return replace(self, open=(*self.open, trial))
@@ -137,7 +136,7 @@ def follow(trials: Evaluations, world: World, settings: EvaluationSettings) -> F
         effects.append(effect)
         if effect.verdict == "worse" and settings.roll_back and running.undo:
             rollbacks += _back(running, effect)
-            blocks += [Block(w.action, running.gave_back, world.at + settings.block) for w in running.wishes]
+            blocks += [Block(w.action, running.freed_capacity, world.at + settings.block) for w in running.wishes]
     return Followed(replace(trials, open=tuple(still)), tuple(effects), tuple(rollbacks), tuple(blocks), lost)
 
 
@@ -171,7 +170,7 @@ def _verdict(trial: Evaluation, after: Sequence[Reading], world: World, settings
     if more_load is not None and more_load > 1 + settings.tolerance:
         return "unclear"
     goal = world.target.latency
-    if trial.gave_back:
+    if trial.freed_capacity:
         limit = before * (1 + settings.saving_tolerance) if goal is None else max(goal * 1000, before)
         return "worse" if then > limit * (1 + settings.tolerance) else "no clear change"
     third = max(1, len(after) // 3)
