@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from foretide.control.policies.reactive import ReactiveSettings
     from foretide.control.policies.replicas import ReplicaSettings
     from foretide.control.settings import GuardSettings
-    from foretide.control.world.latency import Latency
-    from foretide.control.world.setup import Target
+    from foretide.control.world.setup import Latency, Target
     from foretide.control.world.world import World
     from foretide.metrics.alarm_rules import AlarmRule
     from foretide.metrics.snapshot import Known, Snapshot, Unknown
@@ -81,8 +80,7 @@ _NAMES_BY_MODULE = {
     "foretide.control.policies.reactive": "ReactiveSettings",
     "foretide.control.policies.replicas": "ReplicaSettings",
     "foretide.control.settings": "GuardSettings",
-    "foretide.control.world.latency": "Latency",
-    "foretide.control.world.setup": "Target",
+    "foretide.control.world.setup": "Latency Target",
     "foretide.control.world.world": "World",
     "foretide.metrics.alarm_rules": "AlarmRule",
     "foretide.metrics.snapshot": "Known Snapshot Unknown",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from foretide.control.decisions.explain import summary
-from foretide.control.history.recorded import RecordedWorld
+from foretide.control.history import RecordedWorld
 from foretide.control.step import Control, ControlState, step
 from foretide.control.world.forecasts import Forecasts
 from foretide.control.world.setup import Setup, Target
@@ -142,7 +142,7 @@ class Controller:
     def outlook(self, metric: str, subject: str) -> Forecast | None:
         """What is foreseen of a figure, whether it may vote or not."""
         seer = self._senses.seer
-        return None if seer is None else seer.foresight(time.time()).outlooks.get((metric, subject))
+        return None if seer is None else seer.foresight(time.time()).by_series.get((metric, subject))
 
     @property
     def problems(self) -> list[str]:
