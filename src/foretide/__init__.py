@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from foretide import errors
-    from foretide.control.actions.executors import Quarantine, QuarantineHost, Release, ReleaseHost
+    from foretide.control.actions.admission import SetAdmission
+    from foretide.control.actions.executors import Quarantine, QuarantineHost, Release, ReleaseHost, SetExecutors
     from foretide.control.actions.join_plan import SetJoinPlan
-    from foretide.control.actions.registry import Restart, SetAdmission, SetExecutors, SetReplicas, SetSplit
+    from foretide.control.actions.restart import Restart
+    from foretide.control.actions.routes import SetReplicas, SetSplit
     from foretide.control.decisions.decision import Decision, Expectation, Wish
     from foretide.control.decisions.effects import EvaluationSettings
     from foretide.control.forecast_scores import VoteSettings
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
     from foretide.control.policies.reactive import ReactiveSettings
     from foretide.control.policies.replicas import ReplicaSettings
     from foretide.control.settings import GuardSettings
-    from foretide.control.world.latency import Latency
-    from foretide.control.world.setup import Target
+    from foretide.control.world.setup import Latency, Target
     from foretide.control.world.world import World
     from foretide.metrics.alarm_rules import AlarmRule
     from foretide.metrics.snapshot import Known, Snapshot, Unknown
@@ -62,9 +63,11 @@ if TYPE_CHECKING:
     from foretide.workloads.curve import Curve
 
 _NAMES_BY_MODULE = {
-    "foretide.control.actions.executors": "Quarantine QuarantineHost Release ReleaseHost",
+    "foretide.control.actions.admission": "SetAdmission",
+    "foretide.control.actions.executors": "Quarantine QuarantineHost Release ReleaseHost SetExecutors",
     "foretide.control.actions.join_plan": "SetJoinPlan",
-    "foretide.control.actions.registry": "Restart SetAdmission SetExecutors SetReplicas SetSplit",
+    "foretide.control.actions.restart": "Restart",
+    "foretide.control.actions.routes": "SetReplicas SetSplit",
     "foretide.control.decisions.decision": "Decision Expectation Wish",
     "foretide.control.decisions.effects": "EvaluationSettings",
     "foretide.control.forecast_scores": "VoteSettings",
@@ -77,8 +80,7 @@ _NAMES_BY_MODULE = {
     "foretide.control.policies.reactive": "ReactiveSettings",
     "foretide.control.policies.replicas": "ReplicaSettings",
     "foretide.control.settings": "GuardSettings",
-    "foretide.control.world.latency": "Latency",
-    "foretide.control.world.setup": "Target",
+    "foretide.control.world.setup": "Latency Target",
     "foretide.control.world.world": "World",
     "foretide.metrics.alarm_rules": "AlarmRule",
     "foretide.metrics.snapshot": "Known Snapshot Unknown",

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control.worlds import world
-from foretide.control.forecast_scores import ForecastScores, VoteSettings, enter
+from foretide.control.forecast_scores import ForecastScores, VoteSettings
 from foretide.control.step import Control, step
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.errors import ControlSettingError
@@ -15,71 +15,70 @@ SETTINGS = VoteSettings(memory=0.5, trials=3)
 
 
 def run(pairs, settings=SETTINGS):
-    """Feed (measured, foreseen for the next moment) once every 10 s; the book after each."""
-    book, books = ForecastScores(), []
+    """Feed (measured, forecast for the next moment) once every 10 s; the scores after each."""
+    scores, history = ForecastScores(), []
     for turn, (measured, ahead) in enumerate(pairs):
         seen = world(1000.0 + 10 * turn, arrival_rate={"read": measured})
-        book = enter(book, settings, seen.snapshot, Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, ahead),))}))
-        books.append(book)
-    return books
+        scores = scores.update(settings, seen.snapshot, Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, ahead),))}))
+        history.append(scores)
+    return history
 
 
 def test_a_forecast_worse_than_the_last_value_loses_its_vote_and_earns_it_back():
     steady = [(100.0, 300.0)] * 5
-    books = run([*steady, *[(100.0 + i, 101.0 + i) for i in range(1, 30)]])
-    assert [bool(book.losers) for book in books[:5]] == [False, False, False, True, True]
-    assert not books[-1].losers
+    history = run([*steady, *[(100.0 + i, 101.0 + i) for i in range(1, 30)]])
+    assert [bool(scores.distrusted) for scores in history[:5]] == [False, False, False, True, True]
+    assert not history[-1].distrusted
 
 
 def test_where_nothing_changes_a_forecast_that_is_nearly_right_keeps_its_vote():
-    assert not any(book.losers for book in run([(100.0, 103.0)] * 20))
+    assert not any(scores.distrusted for scores in run([(100.0, 103.0)] * 20))
     strict = VoteSettings(memory=0.5, trials=3, negligible=0.0)
-    assert run([(100.0, 103.0)] * 20, strict)[-1].losers
+    assert run([(100.0, 103.0)] * 20, strict)[-1].distrusted
 
 
-def test_what_was_foreseen_for_now_is_known_now():
-    books = run([(100.0, 130.0), (120.0, 140.0), (125.0, 150.0)])
-    assert [book.due.get(KEY) for book in books] == [None, 130.0, 140.0]
+def test_what_was_forecast_for_now_is_known_now():
+    history = run([(100.0, 130.0), (120.0, 140.0), (125.0, 150.0)])
+    assert [scores.due.get(KEY) for scores in history] == [None, 130.0, 140.0]
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30))
 def test_a_perfect_forecast_never_loses_its_vote(values):
-    books = run(list(zip(values, [*values[1:], values[-1]], strict=True)))
-    assert not any(book.losers for book in books)
+    history = run(list(zip(values, [*values[1:], values[-1]], strict=True)))
+    assert not any(scores.distrusted for scores in history)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30))
 def test_the_last_value_itself_never_loses_its_vote(values):
-    assert not any(book.losers for book in run([(value, value) for value in values]))
+    assert not any(scores.distrusted for scores in run([(value, value) for value in values]))
 
 
 def test_a_lost_vote_shows_in_the_decision_and_takes_the_forecast_away():
     control, decisions = Control(votes=SETTINGS), []
     state = control.start()
     for turn in range(8):
-        foresight = Forecasts({KEY: Forecast("wild", (ForecastPoint(10.0, 900.0),))})
-        seen = world(1000.0 + 10 * turn, arrival_rate={"read": 100.0 + turn}, foresight=foresight)
+        forecasts = Forecasts({KEY: Forecast("wild", (ForecastPoint(10.0, 900.0),))})
+        seen = world(1000.0 + 10 * turn, arrival_rate={"read": 100.0 + turn}, forecasts=forecasts)
         state, decision = step(control, state, seen)
         decisions.append(decision)
     told = [decision.id for decision in decisions if decision.problems]
     assert len(told) == 1
     assert "arrival_rate of 'read' lost its vote" in decisions[told[0] - 1].problems[0]
-    assert decisions[0].foreseen
-    assert not decisions[-1].foreseen
+    assert decisions[0].forecasts
+    assert not decisions[-1].forecasts
 
 
 def test_a_vote_that_the_forecaster_itself_grants_or_denies_counts():
-    foresight = Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, 5.0),), may_vote=False)})
-    assert foresight.expected(*KEY, 10.0) is None
+    forecasts = Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, 5.0),), may_vote=False)})
+    assert forecasts.expected(*KEY, 10.0) is None
     assert Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, 5.0),))}).expected(*KEY, 10.0) == 5.0
 
 
-def test_an_outlook_gives_the_nearest_point_quantiles_and_its_highest_value():
-    outlook = Forecast("m", (ForecastPoint(5.0, 10.0, {0.5: 9.0, 0.9: 15.0}), ForecastPoint(30.0, 8.0)))
-    assert outlook.at(12.0).mean == 10.0
-    assert outlook.at(5.0).value(0.8) == 15.0
-    assert outlook.at(5.0).value(0.99) == 10.0
-    assert (outlook.most(30.0), outlook.most(30.0, 0.9)) == (10.0, 15.0)
+def test_a_forecast_gives_the_nearest_point_and_quantiles():
+    forecast = Forecast("m", (ForecastPoint(5.0, 10.0, {0.5: 9.0, 0.9: 15.0}), ForecastPoint(30.0, 8.0)))
+    assert forecast.at(12.0).mean == 10.0
+    assert forecast.at(5.0).value(0.8) == 15.0
+    assert forecast.at(5.0).value(0.99) == 10.0
 
 
 def test_plain_forecasts_of_a_snapshot_do_not_replace_better_ones():

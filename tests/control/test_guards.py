@@ -20,7 +20,7 @@ from foretide.control.actions.registry import (
 )
 from foretide.control.decisions.decision import Wish
 from foretide.control.guards import ORDERS, ROLLBACK, guard
-from foretide.control.memory import Block, ControlMemory, Done, Wanted
+from foretide.control.memory import BlockedAction, ControlMemory, DecidedAction, WantedAmount
 from foretide.control.settings import DailyWindow, GuardSettings
 from foretide.control.world.world import Request
 from foretide.errors import ControlSettingError
@@ -34,11 +34,11 @@ def wish(action, policy="p"):
 
 
 def done(action, at, *, batch=None):
-    return Done("p", action, 1, at, None if batch is None else at, batch)
+    return DecidedAction("p", action, 1, at, None if batch is None else at, batch)
 
 
-def kept(settings, action, past=LONG_AGO, policy="p", at=10_000.0, **more):
-    left, marks = guard(settings, [wish(action, policy)], past, world(at, **more))
+def kept(settings, action, memory=LONG_AGO, policy="p", at=10_000.0, **more):
+    left, marks = guard(settings, [wish(action, policy)], memory, world(at, **more))
     return (left[0].action if left else None), [mark.guard for mark in marks]
 
 
@@ -62,19 +62,19 @@ def test_a_wish_that_its_bounds_turn_into_what_is_in_force_is_stopped():
 
 
 def test_cooldown_is_per_target_and_longer_before_giving_back():
-    past = ControlMemory(0.0, (done(SetReplicas("parse", 4), 9_970.0),))
-    assert kept(SETTINGS, SetReplicas("parse", 8), past)[0] == SetReplicas("parse", 8)
-    assert kept(SETTINGS, SetReplicas("parse", 3), past) == (None, ["cooldown"])
-    assert kept(SETTINGS, SetReplicas("count", 3), past)[0] == SetReplicas("count", 3)
-    assert kept(SETTINGS, SetReplicas("parse", 8), past, at=9_975.0) == (None, ["cooldown"])
+    memory = ControlMemory(0.0, (done(SetReplicas("parse", 4), 9_970.0),))
+    assert kept(SETTINGS, SetReplicas("parse", 8), memory)[0] == SetReplicas("parse", 8)
+    assert kept(SETTINGS, SetReplicas("parse", 3), memory) == (None, ["cooldown"])
+    assert kept(SETTINGS, SetReplicas("count", 3), memory)[0] == SetReplicas("count", 3)
+    assert kept(SETTINGS, SetReplicas("parse", 8), memory, at=9_975.0) == (None, ["cooldown"])
 
 
 def test_taking_out_a_worker_waits_for_no_cooldown_but_letting_it_in_does():
-    past = ControlMemory(0.0, (done(Release("1"), 9_999.0, batch=9_999),))
-    assert kept(SETTINGS, Quarantine("1"), past, batch=9_999)[0] == Quarantine("1")
-    past = ControlMemory(0.0, (done(Quarantine("1"), 9_999.0),))
+    memory = ControlMemory(0.0, (done(Release("1"), 9_999.0, batch=9_999),))
+    assert kept(SETTINGS, Quarantine("1"), memory, batch=9_999)[0] == Quarantine("1")
+    memory = ControlMemory(0.0, (done(Quarantine("1"), 9_999.0),))
     out = observed(quarantined=frozenset("1"))
-    assert kept(SETTINGS, Release("1"), past, seen=out) == (None, ["cooldown"])
+    assert kept(SETTINGS, Release("1"), memory, seen=out) == (None, ["cooldown"])
 
 
 def test_nothing_follows_a_change_that_is_not_observed_yet():
@@ -85,9 +85,9 @@ def test_nothing_follows_a_change_that_is_not_observed_yet():
 
 def test_a_change_settles_for_some_batches():
     settings = GuardSettings(settle_batches=3, cooldown=0)
-    past = ControlMemory(0.0, (done(SetReplicas("parse", 4), 9_000.0, batch=50),))
-    assert kept(settings, SetReplicas("parse", 8), past, batch=52) == (None, ["settling"])
-    assert kept(settings, SetReplicas("parse", 8), past, batch=53)[0] == SetReplicas("parse", 8)
+    memory = ControlMemory(0.0, (done(SetReplicas("parse", 4), 9_000.0, batch=50),))
+    assert kept(settings, SetReplicas("parse", 8), memory, batch=52) == (None, ["settling"])
+    assert kept(settings, SetReplicas("parse", 8), memory, batch=53)[0] == SetReplicas("parse", 8)
 
 
 def test_the_last_workers_stay_whoever_wishes_what():
@@ -101,12 +101,12 @@ def test_the_last_workers_stay_whoever_wishes_what():
 
 
 def test_only_what_nobody_wanted_for_a_while_is_given_back():
-    wanted = (Wanted("edge parse", 9_950.0, 3.0), Wanted("edge parse", 9_800.0, 16.0))
+    wanted = (WantedAmount("edge parse", 9_950.0, 3.0), WantedAmount("edge parse", 9_800.0, 16.0))
     short = GuardSettings(down_window=120)
-    past = ControlMemory(0.0, (), wanted)
-    assert kept(short, SetReplicas("parse", 2), past) == (SetReplicas("parse", 3), ["hysteresis"])
-    past = ControlMemory(0.0, (), (Wanted("edge parse", 9_950.0, 4.0),))
-    assert kept(short, SetReplicas("parse", 2), past) == (None, ["hysteresis"])
+    memory = ControlMemory(0.0, (), wanted)
+    assert kept(short, SetReplicas("parse", 2), memory) == (SetReplicas("parse", 3), ["hysteresis"])
+    memory = ControlMemory(0.0, (), (WantedAmount("edge parse", 9_950.0, 4.0),))
+    assert kept(short, SetReplicas("parse", 2), memory) == (None, ["hysteresis"])
 
 
 def test_nothing_is_given_back_before_the_loop_has_watched_for_a_while():
@@ -151,13 +151,13 @@ def test_excluded_periods_hold_everything_but_orders_and_rollbacks():
 
 
 def test_what_made_things_worse_is_blocked_and_so_is_going_further():
-    past = ControlMemory(0.0, blocks=(Block(SetReplicas("parse", 3), gave_back=True, until=10_100.0),))
-    assert kept(SETTINGS, SetReplicas("parse", 3), past) == (None, ["blocked"])
-    assert kept(SETTINGS, SetReplicas("parse", 2), past) == (None, ["blocked"])
-    assert kept(SETTINGS, SetReplicas("parse", 8), past)[0] == SetReplicas("parse", 8)
-    past = ControlMemory(0.0, blocks=(Block(Quarantine("1"), gave_back=False, until=10_100.0),))
-    assert kept(SETTINGS, Quarantine("1"), past)[0] is None
-    assert kept(SETTINGS, Quarantine("2"), past)[0] == Quarantine("2")
+    memory = ControlMemory(0.0, blocked=(BlockedAction(SetReplicas("parse", 3), freed_capacity=True, until=10_100.0),))
+    assert kept(SETTINGS, SetReplicas("parse", 3), memory) == (None, ["blocked"])
+    assert kept(SETTINGS, SetReplicas("parse", 2), memory) == (None, ["blocked"])
+    assert kept(SETTINGS, SetReplicas("parse", 8), memory)[0] == SetReplicas("parse", 8)
+    memory = ControlMemory(0.0, blocked=(BlockedAction(Quarantine("1"), freed_capacity=False, until=10_100.0),))
+    assert kept(SETTINGS, Quarantine("1"), memory)[0] is None
+    assert kept(SETTINGS, Quarantine("2"), memory)[0] == Quarantine("2")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foretide.control.actions.registry import Quarantine, Release, SetAdmission, SetExecutors, SetReplicas
-from foretide.control.decisions.codec import from_json, to_json
 from foretide.control.decisions.decision import Decision
+from foretide.control.decisions.decision_json import from_json, to_json
 from foretide.control.policies.admission import Admission, AdmissionSettings
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.processors import Processors
@@ -180,7 +180,10 @@ def test_steady_load_ends_in_peace():
     everything = (Bypass(), Processors(), Replicas(), Admission())
     report = rehearse(Control(everything), rig(8, 8, range=(1, 8)), Load([800.0] * 2000), target=Target(3.0, 0.5))
     assert [
-        decision.at for decision in report.decisions if decision.at > 1200 if "admission" not in decision.winners
+        decision.at
+        for decision in report.decisions
+        if decision.at > 1200
+        if "admission" not in [w.policy for w in decision.chosen]
     ] == []
 
 

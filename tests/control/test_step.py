@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from control.worlds import even, loaded, observed, world
 from foretide.control.actions.registry import Quarantine, SetExecutors, SetReplicas
-from foretide.control.decisions.codec import from_json, to_json
 from foretide.control.decisions.decision import Decision, Wish
+from foretide.control.decisions.decision_json import from_json, to_json
 from foretide.control.decisions.effects import EvaluationSettings
-from foretide.control.decisions.explain import explain
+from foretide.control.decisions.explain import explain, heading
 from foretide.control.settings import GuardSettings
 from foretide.control.step import Control, step
 from foretide.control.world.setup import Target
@@ -56,7 +56,7 @@ def test_a_wish_becomes_a_request_and_is_not_repeated_until_it_is_observed():
     state, third = step(control, state, world(1010.0, seen=observed(parse=6)))
     assert third.actions == ()
     assert state.requested == ()
-    assert state.past.done[0].observed_at == 1010.0
+    assert state.memory.decided[0].observed_at == 1010.0
 
 
 def test_what_is_in_force_already_is_never_proposed():
@@ -71,7 +71,7 @@ def test_a_request_that_is_never_observed_is_reported_and_may_be_made_again():
     state, quiet = step(control, state, world(1030.0))
     assert quiet.idle
     state, again = step(control, state, world(1031.0))
-    assert [effect.verdict for effect in again.news] == ["never observed"]
+    assert [effect.outcome for effect in again.effects_of_earlier] == ["never observed"]
     assert again.actions == (SetReplicas("parse", 6),)
 
 
@@ -79,7 +79,6 @@ def test_the_order_of_policies_decides_and_the_loser_is_shown():
     first, second = Wants((SetReplicas("parse", 6),), "first"), Wants((SetReplicas("parse", 9),), "second")
     _, decision = step(Control((first, second), FREE), Control((first, second)).start(), world())
     assert decision.actions == (SetReplicas("parse", 6),)
-    assert decision.winners == ("first",)
     assert [(c.winner, c.loser.policy) for c in decision.contests] == [("first", "second")]
 
 
@@ -95,7 +94,7 @@ def test_orders_go_before_every_policy():
     control = Control((Wants((SetReplicas("parse", 9),)),), FREE)
     _, decision = step(control, control.start(), world(orders=(SetReplicas("parse", 2),)))
     assert decision.actions == (SetReplicas("parse", 2),)
-    assert decision.winners == ("orders",)
+    assert decision.chosen[0].policy == "orders"
 
 
 def test_a_policy_that_raises_does_not_stop_the_others_and_shows():
@@ -113,8 +112,8 @@ def test_advice_is_the_same_decision_and_asks_for_nothing():
     _, decision = step(acting, acting.start(), world())
     assert advice == replace(decision, mode="advise")
     assert state.requested == ()
-    assert state.trials.open == ()
-    assert "nothing was touched" in explain(advice)[0]
+    assert state.evaluations.open == ()
+    assert "nothing was changed" in heading(advice)
 
 
 def test_two_policies_of_one_name_are_refused():
@@ -160,8 +159,8 @@ def chosen(decisions):
     return [(wish.policy, wish.action) for decision in decisions for wish in decision.chosen]
 
 
-def news(decisions):
-    return [effect.verdict for decision in decisions for effect in decision.news]
+def outcomes(decisions):
+    return [effect.outcome for decision in decisions for effect in decision.effects_of_earlier]
 
 
 FEWER = {"seen_before": observed(parse=4), "seen_after": observed(parse=2)}
@@ -170,24 +169,24 @@ FEWER = {"seen_before": observed(parse=4), "seen_after": observed(parse=2)}
 def test_giving_back_too_much_is_rolled_back_once_and_blocked():
     decisions = trial(SetReplicas("parse", 2), 500.0, lambda _: 4000.0, **FEWER, target=Target(latency=1.0))
     assert chosen(decisions) == [("once", SetReplicas("parse", 2)), ("rollback", SetReplicas("parse", 4))]
-    assert "worse" in news(decisions)
+    assert "worse" in outcomes(decisions)
     after = [mark.guard for decision in decisions for mark in decision.guards]
     assert set(after) == {"blocked"}
-    said = "\n".join(line for decision in decisions for line in explain(decision))
-    assert "made things worse: latency_p99_ms went from 500 to 4000" in said
+    texts = [part.text for decision in decisions for part in explain(decision)]
+    assert any("made things worse: latency_p99_ms went from 500 to 4,000 ms" in text for text in texts)
 
 
 def test_giving_back_within_the_target_stays():
     decisions = trial(SetReplicas("parse", 2), 500.0, lambda _: 900.0, **FEWER, target=Target(latency=1.0))
     assert chosen(decisions) == [("once", SetReplicas("parse", 2))]
-    assert news(decisions) == ["no clear change"]
+    assert outcomes(decisions) == ["no clear change"]
 
 
 def test_more_load_is_no_reason_to_blame_a_decision():
     decisions = trial(
         SetReplicas("parse", 2), 500.0, lambda _: 4000.0, **FEWER, target=Target(latency=1.0), load_after=2000.0
     )
-    assert news(decisions) == ["unclear"]
+    assert outcomes(decisions) == ["unclear"]
     assert len(chosen(decisions)) == 1
 
 
@@ -206,8 +205,8 @@ def test_more_replicas_that_slow_everything_down_are_undone():
 
 def test_an_effect_says_how_long_it_took_to_be_in_force():
     decisions = trial(SetReplicas("parse", 8), 500.0, lambda _: 100.0, **MORE)
-    effect = next(effect for decision in decisions for effect in decision.news)
-    assert (effect.verdict, effect.in_force_after, effect.before, effect.after) == ("better", 10.0, 500.0, 100.0)
+    effect = next(effect for decision in decisions for effect in decision.effects_of_earlier)
+    assert (effect.outcome, effect.in_force_after, effect.before, effect.after) == ("better", 10.0, 500.0, 100.0)
     told = next(decision for decision in decisions if decision.chosen).with_effect(effect)
     assert from_json(Decision, to_json(told)).effect == effect
 
@@ -235,7 +234,7 @@ def test_the_same_input_gives_the_same_output_and_nothing_is_changed_in_place(tu
 
 
 def test_a_replay_advises_on_every_world_of_a_recording():
-    from foretide.control.history.replay import replay
+    from foretide.control.history import replay
 
     control = Control((Wants((SetReplicas("parse", 6),)),))
     decisions = list(replay(control, [world(1000.0 + 5 * turn) for turn in range(10)]))

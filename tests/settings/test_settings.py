@@ -373,7 +373,7 @@ def test_control_has_the_policies_in_the_order_given_and_every_section_in_its_pl
     )
     assert settings.votes.trials == 9
     full = load("guards.quota=1", "trials.block=1", "control.horizon=5").to_control()
-    assert (full.guards.quota, full.trials.block, full.horizon) == (1, 1.0, 5.0)
+    assert (full.guards.quota, full.evaluations.block, full.horizon) == (1, 1.0, 5.0)
     assert [policy.name for policy in load().to_control().policies] == ["bypass", "replicas", "hot-keys"]
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine
 
 from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Decision, Effect, Wish
-from foretide.control.history.recorded import RecordedWorld
+from foretide.control.history import RecordedWorld
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import OperatorSetup, Setup, Target
 from foretide.errors import StoreError
@@ -67,45 +67,43 @@ def test_decisions_are_read_by_number_and_by_what_is_asked_for(store, made):
 def test_pipelines_do_not_see_the_decisions_of_each_other(store):
     store.write_decisions("a", [decision(1)])
     store.write_decisions("b", [decision(1, at=9.0), decision(2)])
-    store.write_setup("a", RECORDED)
+    store.write_setups("a", [RECORDED])
     assert store.decisions("a") == [decision(1)]
     assert (store.last_decision_id("a"), store.last_decision_id("c")) == (1, 0)
-    assert (store.setup("b"), store.decisions("c")) == (None, [])
+    assert (store.setups("b"), store.decisions("c")) == ([], [])
 
 
-def test_news_tell_an_earlier_decision_how_it_turned_out_whether_in_the_same_write_or_a_later_one(store):
-    news = decision(2, acts=False, news=(BETTER, replace(BETTER, decision=77)))
-    store.write_decisions("together", [decision(1), news])
+def test_an_earlier_decision_gets_its_effect_whether_in_the_same_write_or_a_later_one(store):
+    later = decision(2, acts=False, effects_of_earlier=(BETTER, replace(BETTER, decision=77)))
+    store.write_decisions("together", [decision(1), later])
     store.write_decisions("later", [decision(1)])
-    store.write_decisions("later", [news])
+    store.write_decisions("later", [later])
     for pipeline in ("together", "later"):
-        assert store.decisions(pipeline) == [decision(1).with_effect(BETTER), news]
+        assert store.decisions(pipeline) == [decision(1).with_effect(BETTER), later]
 
 
 def test_writing_a_decision_again_takes_the_old_place_and_does_not_forget_its_effect(store):
-    store.write_decisions("p", [decision(1)])
-    assert store.set_effect("p", BETTER)
+    store.write_decisions("p", [decision(1), decision(2, effects_of_earlier=(BETTER,))])
     store.write_decisions("p", [decision(1, problems=("one",))])
-    assert store.decisions("p") == [decision(1, problems=("one",)).with_effect(BETTER)]
+    assert store.decisions("p", ids=[1]) == [decision(1, problems=("one",)).with_effect(BETTER)]
     store.write_decisions("p", [decision(1, at=500.0)])
-    assert store.decisions("p") == [decision(1, at=500.0)]
-    assert not store.set_effect("p", replace(BETTER, decision=2))
+    assert store.decisions("p", ids=[1]) == [decision(1, at=500.0)]
 
 
 def test_decisions_are_bounded_by_count_and_by_age(store):
-    store.write_decisions("p", [decision(number) for number in range(1, 31)], most=10)
+    store.write_decisions("p", [decision(number) for number in range(1, 31)], max_decisions=10)
     store.write_decisions("q", [decision(1)])
     assert ids(store.decisions("p")) == list(range(21, 31))
     store.forget(25.0)
     assert ids(store.decisions("p")) == list(range(25, 31))
     assert store.decisions("q") == []
-    assert journal_module.MOST_DECISIONS == 10_000
+    assert journal_module.MAX_DECISIONS == 10_000
 
 
-def test_many_decisions_are_written_in_parts_and_news_reach_across_them(store, monkeypatch):
-    monkeypatch.setattr(journal_module, "AT_ONCE", 3)
-    news = decision(8, acts=False, news=(BETTER,))
-    store.write_decisions("p", [*(decision(number) for number in range(1, 8)), news])
+def test_many_decisions_are_written_in_parts_and_effects_reach_across_them(store, monkeypatch):
+    monkeypatch.setattr(journal_module, "DECISIONS_PER_STATEMENT", 3)
+    later = decision(8, acts=False, effects_of_earlier=(BETTER,))
+    store.write_decisions("p", [*(decision(number) for number in range(1, 8)), later])
     found = store.decisions("p")
     assert ids(found) == list(range(1, 9))
     assert found[0].effect == BETTER
@@ -116,12 +114,11 @@ def test_forgetting_keeps_the_setup_that_was_in_force_at_the_moment(store, monke
     store.write_setups("p", setups)
     store.forget(10.0)
     assert store.setups("p") == setups[1:]
-    assert store.setup("p") == setups[2]
     store.forget(99.0)
     assert store.setups("p") == setups[2:]
-    monkeypatch.setattr(journal_module, "MOST_SETUPS", 2)
+    monkeypatch.setattr(journal_module, "MAX_SETUPS", 2)
     for at in (40.0, 50.0, 50.0):
-        store.write_setup("p", replace(RECORDED, at=at))
+        store.write_setups("p", [replace(RECORDED, at=at)])
     assert [each.at for each in store.setups("p")] == [40.0, 50.0]
 
 
@@ -139,11 +136,10 @@ def test_damaged_rows_are_told_and_left_out(store, location):
     told = []
     assert ids(store.decisions("p", on_problem=told.append)) == [5]
     assert [line.split(" of the store")[0] for line in told] == [f"decision {number}" for number in (1, 2, 3, 4)]
-    assert "format 9; this release reads 1" in told[2]
-    assert not store.set_effect("p", BETTER)
+    assert "format: this release reads format 1, got 9" in told[2]
     assert store.setups("p", on_problem=told.append) == [replace(RECORDED, at=6.0)]
     assert told[-1].startswith("setup 5 of the store was left out")
-    store.write_decisions("p", [decision(1), decision(6, news=(replace(BETTER, decision=2),))])
+    store.write_decisions("p", [decision(1), decision(6, effects_of_earlier=(replace(BETTER, decision=2),))])
     assert ids(store.decisions("p", on_problem=told.append)) == [1, 5, 6]
 
 
@@ -166,9 +162,9 @@ def test_a_store_from_before_there_were_decisions_gets_their_tables_and_keeps_wh
     without_journal(location)
     with MetricStore.open(location, create=create) as store:
         store.write_decisions("p", [decision(1)])
-        store.write_setup("p", RECORDED)
+        store.write_setups("p", [RECORDED])
     with MetricStore.open(location, create=False) as store:
-        assert (store.decisions("p"), store.setup("p")) == ([decision(1)], RECORDED)
+        assert (store.decisions("p"), store.setups("p")) == ([decision(1)], [RECORDED])
         assert store.read("p") == [Sample("cpu", "w", 1.0, 2.0)]
 
 
@@ -186,16 +182,16 @@ def test_who_may_only_read_an_older_store_still_reads_its_samples(postgres):
             store.decisions("p")
 
 
-def test_the_writer_keeps_setups_and_decisions_and_applies_their_news(location):
+def test_the_writer_keeps_setups_and_decisions_and_merges_effects(location):
     with StoreWriter(partial(MetricStore.open, location), "p", WriterSettings(most_decisions=2)).start() as writer:
         writer.put_setup(RECORDED)
         writer.put_decisions([decision(1), decision(2)])
-        writer.put_decisions([decision(3, acts=False, news=(replace(BETTER, decision=2),)), decision(0)])
+        writer.put_decisions([decision(3, acts=False, effects_of_earlier=(replace(BETTER, decision=2),)), decision(0)])
         assert writer.flush(60)
         assert (writer.pending, writer.dropped, writer.refused, writer.problem) == (0, 0, 1, None)
         with MetricStore.open(location) as store:
-            assert store.setup("p") == RECORDED
-            assert [(each.id, each.effect and each.effect.verdict) for each in store.decisions("p")] == [
+            assert store.setups("p") == [RECORDED]
+            assert [(each.id, each.effect and each.effect.outcome) for each in store.decisions("p")] == [
                 (2, "better"),
                 (3, None),
             ]

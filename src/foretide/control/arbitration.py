@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from foretide.control.actions.registry import Action, Quarantine, QuarantineHost, Release, ReleaseHost, Restart
+from foretide.control.actions.restart import QUERY
 from foretide.control.decisions.decision import Contest, Wish
 from foretide.control.world.observed import Observed
 
@@ -36,9 +37,9 @@ def _reach(action: Action, observed: Observed) -> tuple[tuple[str, ...], tuple[s
         case Restart():
             return (_ANYTHING,), (action.target, _ANYTHING)
         case QuarantineHost(host) | ReleaseHost(host):
-            return (action.target, f"a worker of {host}", Restart.target), (action.target, _ANYTHING)
+            return (action.target, f"a worker of {host}", QUERY), (action.target, _ANYTHING)
         case Quarantine(worker) | Release(worker):
             host = observed.executors.get(worker, "")
-            return (action.target, f"host {host}", Restart.target), (action.target, f"a worker of {host}", _ANYTHING)
+            return (action.target, f"host {host}", QUERY), (action.target, f"a worker of {host}", _ANYTHING)
         case _:
-            return (action.target, Restart.target), (action.target, _ANYTHING)
+            return (action.target, QUERY), (action.target, _ANYTHING)

@@ -1,7 +1,7 @@
-"""Keeps book on forecasts: what was foreseen for now, how far off it was, and who has lost their vote.
+"""Scores of past forecasts: how far off they were, and which are trusted.
 
-A forecast is held against the simplest there is: that nothing changes. One that has done worse than the last value
-loses its vote, and earns it back by doing better. Errors fade, so an old blunder is forgotten.
+A forecast is compared with the simplest there is: that nothing changes. One that has done worse than the last value
+loses its vote, and wins it back by doing better. Errors fade, so an old one is forgotten.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from foretide.control.world.forecasts import Forecasts
 from foretide.errors import ControlSettingError
 from foretide.metrics.snapshot import Key, Snapshot
 
-_MOST_WAITING = 64
+_MAX_PENDING = 64
+"""Predictions of one series that may wait for their time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class VoteSettings:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A value foreseen for a moment, and the value that was known when it was."""
+    """A value forecast for a time, and the last value that was known when it was."""
 
     due: float
     value: float
@@ -49,59 +50,58 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Faded absolute errors of a forecast and of the last value, and the faded value itself."""
+    """Faded absolute errors of a forecast and of the last value, the faded value itself, and how many came due."""
 
     error: float
     naive: float
     level: float
-    trials: int
-    lost: bool = False
+    count: int
+    distrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastScores:
-    """Predictions that are not due yet, scores, and what had been foreseen for the present moment."""
+    """Scores by series, predictions that are not due yet, and those that are due now."""
 
-    waiting: Mapping[Key, tuple[Prediction, ...]] = field(default_factory=dict)
+    pending: Mapping[Key, tuple[Prediction, ...]] = field(default_factory=dict)
     scores: Mapping[Key, Score] = field(default_factory=dict)
     due: Mapping[Key, float] = field(default_factory=dict)
 
     @property
-    def losers(self) -> frozenset[Key]:
-        """Those that have lost their vote."""
-        return frozenset(key for key, score in self.scores.items() if score.lost)
+    def distrusted(self) -> frozenset[Key]:
+        """Series whose forecasts have lost their vote."""
+        return frozenset(key for key, score in self.scores.items() if score.distrusted)
 
-
-def enter(book: ForecastScores, settings: VoteSettings, snapshot: Snapshot, foresight: Forecasts) -> ForecastScores:
-    """Settle what is due, judge it, and enter what is foreseen now."""
-    waiting: dict[Key, tuple[Prediction, ...]] = {}
-    scores: dict[Key, Score] = {}
-    due: dict[Key, float] = {}
-    for key, outlook in foresight.outlooks.items():
-        figure = snapshot.figures.get(key)
-        kept = book.waiting.get(key, ())
-        score = book.scores.get(key)
-        if figure is not None:
-            value, measured = figure
-            ripe = [each for each in kept if each.due <= measured]
-            kept = tuple(each for each in kept if each.due > measured)
-            if ripe:
-                due[key] = ripe[-1].value
-                score = _scored(settings, score, ripe[-1], value)
-            point = outlook.points[0]
-            kept = (*kept, Prediction(snapshot.at + point.seconds, point.mean, value))[-_MOST_WAITING:]
-        waiting[key] = kept
-        if score is not None:
-            scores[key] = score
-    return ForecastScores(waiting, scores, due)
+    def update(self, settings: VoteSettings, snapshot: Snapshot, forecasts: Forecasts) -> ForecastScores:
+        """With what came due scored, and what is forecast now added."""
+        pending: dict[Key, tuple[Prediction, ...]] = {}
+        scores: dict[Key, Score] = {}
+        due: dict[Key, float] = {}
+        for key, forecast in forecasts.by_series.items():
+            figure = snapshot.figures.get(key)
+            kept = self.pending.get(key, ())
+            score = self.scores.get(key)
+            if figure is not None:
+                value, measured_at = figure
+                ripe = [each for each in kept if each.due <= measured_at]
+                kept = tuple(each for each in kept if each.due > measured_at)
+                if ripe:
+                    due[key] = ripe[-1].value
+                    score = _scored(settings, score, ripe[-1], value)
+                point = forecast.points[0]
+                kept = (*kept, Prediction(snapshot.at + point.seconds, point.mean, value))[-_MAX_PENDING:]
+            pending[key] = kept
+            if score is not None:
+                scores[key] = score
+        return ForecastScores(pending, scores, due)
 
 
 def _scored(settings: VoteSettings, before: Score | None, prediction: Prediction, value: float) -> Score:
     error, naive = abs(value - prediction.value), abs(value - prediction.last)
     if before is None:
         return Score(error, naive, abs(value), 1)
-    past, new = settings.memory, 1 - settings.memory
-    error, naive = past * before.error + new * error, past * before.naive + new * naive
-    level, trials = past * before.level + new * abs(value), before.trials + 1
-    allowed = max(naive * (1 if before.lost else 1 + settings.tolerance), settings.negligible * level)
-    return Score(error, naive, level, trials, lost=trials >= settings.trials and error > allowed + 1e-12)
+    old, new = settings.memory, 1 - settings.memory
+    error, naive = old * before.error + new * error, old * before.naive + new * naive
+    level, count = old * before.level + new * abs(value), before.count + 1
+    allowed = max(naive * (1 if before.distrusted else 1 + settings.tolerance), settings.negligible * level)
+    return Score(error, naive, level, count, distrusted=count >= settings.trials and error > allowed + 1e-12)

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from foretide.control.actions.amounts import amount_now, gives_back, with_amount
 from foretide.control.actions.registry import (
     Action,
     Quarantine,
@@ -20,14 +19,11 @@ from foretide.control.actions.registry import (
     SetReplicas,
     SetSplit,
 )
-from foretide.control.decisions.decision import Intervention, Wish
-from foretide.control.memory import HOUR, ControlMemory
+from foretide.control.decisions.decision import ORDERS, ROLLBACK, Intervention, Wish
+from foretide.control.memory import HOUR_SECONDS, ControlMemory
 from foretide.control.settings import GuardSettings
 from foretide.control.world.observed import shares
 from foretide.control.world.world import World
-
-ORDERS = "orders"
-ROLLBACK = "rollback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +38,24 @@ Guard = Callable[[GuardSettings, Wish, ControlMemory, World], Ruling | None]
 """None means no objection."""
 
 
-def blocked(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
+def blocked(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """Not again what has just made things worse."""
     if wish.policy in {ORDERS, ROLLBACK}:
         return None
-    block = next((each for each in past.blocks if each.covers(wish.action)), None)
+    block = next((each for each in memory.blocked if each.covers(wish.action)), None)
     if block is None:
         return None
     return Ruling(None, f"it made things worse and is blocked for another {block.until - world.at:.0f} s")
 
 
-def excluded(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
+def excluded(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """Nothing in periods in which nothing is to change."""
     if wish.policy in {ORDERS, ROLLBACK} or not any(window.holds(world.at) for window in settings.excluded):
         return None
     return Ruling(None, "nothing is to be changed at this time of day")
 
 
-def unobserved(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
+def unobserved(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """No second change while the first has not been seen to be in force."""
     pending = next((each for each in world.requested if each.action.target == wish.action.target), None)
     if pending is None or wish.policy == ORDERS:
@@ -67,10 +63,10 @@ def unobserved(settings: GuardSettings, wish: Wish, past: ControlMemory, world: 
     return Ruling(None, f"'{pending.action.describe()}' of decision {pending.decision} has not been observed yet")
 
 
-def settling(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:
+def settling(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
     """Some batches between a change and the next one of the same target."""
-    last = past.last(wish.action.target)
-    if last is None or last.observed_batch is None or world.batch is None or _at_once(wish):
+    last = memory.last(wish.action.target)
+    if last is None or last.observed_batch is None or world.batch is None or _urgent(wish):
         return None
     batches = world.batch - last.observed_batch
     if not 0 <= batches < settings.settle_batches:
@@ -78,17 +74,17 @@ def settling(settings: GuardSettings, wish: Wish, past: ControlMemory, world: Wo
     return Ruling(None, f"the last change has been in force for {batches} batches only, not {settings.settle_batches}")
 
 
-def cooldown(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:
+def cooldown(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
     """Some time between a change and the next one of the same target."""
-    last = past.last(wish.action.target)
-    if last is None or _at_once(wish):
+    last = memory.last(wish.action.target)
+    if last is None or _urgent(wish):
         return None
-    wait = settings.cooldown_down if gives_back(wish.action, world.observed) else settings.cooldown
+    wait = settings.cooldown_down if wish.action.frees_capacity(world.observed) else settings.cooldown
     since = world.at - last.at
     return Ruling(None, f"the last change was {since:.0f} s ago; cooldown is {wait:g} s") if 0 <= since < wait else None
 
 
-def bounds(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
+def bounds(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """Within what the pool, the cluster and the settings allow."""
     match wish.action:
         case SetReplicas(edge, wanted):
@@ -109,15 +105,15 @@ def bounds(settings: GuardSettings, wish: Wish, past: ControlMemory, world: Worl
 
 def _clamped(action: Action, wanted: int, least: int, most: int) -> Ruling | None:
     allowed = min(max(wanted, least), most)
-    return None if allowed == wanted else Ruling(with_amount(action, allowed), f"bounds are {least} to {most}")
+    return None if allowed == wanted else Ruling(action.with_amount(allowed), f"bounds are {least} to {most}")
 
 
-def last_workers(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:
+def last_workers(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
     """Somebody has to do the work: not even a person takes out the last workers."""
     going = _taken_out(wish.action, world)
     if not going:
         return None
-    now = [done.action for done in past.done if done.at == world.at]
+    now = [each.action for each in memory.decided if each.at == world.at]
     for action in (*now, *(request.action for request in world.requested)):
         going |= _taken_out(action, world)
     left = len(world.observed.in_service - going)
@@ -134,38 +130,38 @@ def _taken_out(action: Action, world: World) -> frozenset[str]:
             return frozenset()
 
 
-def hysteresis(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:
+def hysteresis(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
     """Give back only what nobody has wanted for a while; a sawtooth then holds its height."""
-    now, wanted = amount_now(wish.action, world.observed), wish.action.amount
-    if now is None or wanted is None or not gives_back(wish.action, world.observed) or _at_once(wish):
+    now, wanted = wish.action.amount_now(world.observed), wish.action.amount
+    if now is None or wanted is None or not wish.action.frees_capacity(world.observed) or _urgent(wish):
         return None
     since = world.at - settings.down_window
-    if past.started is None or past.started > since:
+    if memory.started is None or memory.started > since:
         return Ruling(None, f"the loop has not watched for {settings.down_window:g} s yet")
-    most = past.most_wanted(wish.action.target, since)
+    most = memory.max_wanted(wish.action.target, since)
     if most is None or most <= wanted:
         return None
     reason = f"{most:g} were wanted within the last {settings.down_window:g} s"
-    return Ruling(None if most >= now else with_amount(wish.action, most), reason)
+    return Ruling(None if most >= now else wish.action.with_amount(most), reason)
 
 
-def largest_step(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
+def largest_step(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """Not too much at once."""
-    now, wanted = amount_now(wish.action, world.observed), wish.action.amount
-    if now is None or wanted is None or _at_once(wish) or not math.isfinite(now):
+    now, wanted = wish.action.amount_now(world.observed), wish.action.amount
+    if now is None or wanted is None or _urgent(wish) or not math.isfinite(now):
         return None
     most, least = math.ceil(now * settings.largest_up), math.ceil(now * (1 - settings.largest_down))
     if wanted > most and math.isfinite(wanted):
-        return Ruling(with_amount(wish.action, most), f"at most {settings.largest_up:g} times as many at once")
+        return Ruling(wish.action.with_amount(most), f"at most {settings.largest_up:g} times as many at once")
     if wanted < least:
         reason = f"at most {settings.largest_down:.0%} less at once"
-        return Ruling(with_amount(wish.action, max(least, 1)), reason)
+        return Ruling(wish.action.with_amount(max(least, 1)), reason)
     return None
 
 
-def band(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
+def band(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """Nothing for changes that are hardly any."""
-    if _at_once(wish):
+    if _urgent(wish):
         return None
     change = _relative_change(wish.action, world)
     if change is None or change >= settings.band:
@@ -179,20 +175,20 @@ def _relative_change(action: Action, world: World) -> float | None:
         if now is None or len(now) != len(wanted):
             return None
         return max(abs(a - b) for a, b in zip(now, wanted, strict=True))
-    amount, now_amount = action.amount, amount_now(action, world.observed)
-    if not gives_back(action, world.observed) or amount is None or not now_amount:
+    amount, now_amount = action.amount, action.amount_now(world.observed)
+    if not action.frees_capacity(world.observed) or amount is None or not now_amount:
         return None
     return abs(now_amount - amount) / now_amount
 
 
-def quota(settings: GuardSettings, wish: Wish, past: ControlMemory, world: World) -> Ruling | None:
+def quota(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
     """Not more than so many actions an hour."""
-    if wish.policy in {ORDERS, ROLLBACK} or past.within(world.at, HOUR) < settings.quota:
+    if wish.policy in {ORDERS, ROLLBACK} or memory.decided_since(world.at - HOUR_SECONDS) < settings.quota:
         return None
     return Ruling(None, f"{settings.quota} actions were taken within the hour, which is the quota")
 
 
-def _at_once(wish: Wish) -> bool:
+def _urgent(wish: Wish) -> bool:
     """Orders, rollbacks, and what ends harm wait for nothing."""
     return wish.policy in {ORDERS, ROLLBACK} or isinstance(wish.action, Quarantine | QuarantineHost)
 
@@ -205,26 +201,26 @@ GUARDS: tuple[Guard, ...] = (
 
 
 def guard(
-    settings: GuardSettings, wishes: Sequence[Wish], past: ControlMemory, world: World
+    settings: GuardSettings, wishes: Sequence[Wish], memory: ControlMemory, world: World
 ) -> tuple[list[Wish], list[Intervention]]:
     """What is left of the wishes, and what was done to them. Each one accepted counts for the quota of the next."""
     kept: list[Wish] = []
     interventions: list[Intervention] = []
     for wish in wishes:
-        left, marks = _one(settings, wish, past, world)
+        left, marks = _one(settings, wish, memory, world)
         interventions += marks
         if left is not None:
             kept.append(left)
-            past = past.doing([left], 0, world.at)
+            memory = memory.with_decided([left], 0, world.at)
     return kept, interventions
 
 
 def _one(
-    settings: GuardSettings, wish: Wish, past: ControlMemory, world: World
+    settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World
 ) -> tuple[Wish | None, list[Intervention]]:
     marks: list[Intervention] = []
     for each in GUARDS:
-        ruling = each(settings, wish, past, world)
+        ruling = each(settings, wish, memory, world)
         if ruling is None or ruling.action == wish.action:
             continue
         after = None if ruling.action is None or ruling.action.in_force(world.observed) else ruling.action

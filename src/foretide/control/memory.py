@@ -1,4 +1,4 @@
-"""What the loop remembers of what it did and wanted: what guards go by. Bounded by age."""
+"""What the loop remembers of what it decided and wanted, for the guards. Bounded by age."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from foretide.control.actions.registry import Action
 from foretide.control.decisions.decision import Wish
 from foretide.control.world.observed import Observed
 
-HOUR = 3600.0
+HOUR_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """An action that was decided: when, and when it was seen to be in force (and after which batch)."""
+class DecidedAction:
+    """An action that was decided: when, and when (and after which batch) it was observed to be in force."""
 
     policy: str
     action: Action
@@ -25,8 +25,8 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """How much of something was wanted at a time, whether or not it was done."""
+class WantedAmount:
+    """How much of something was wanted at a time, whether or not it was decided."""
 
     target: str
     at: float
@@ -34,11 +34,11 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """A wish that made things worse, and until when it is not to be had again."""
+class BlockedAction:
+    """An action that made things worse, and the time until which it may not be taken again."""
 
     action: Action
-    gave_back: bool
+    freed_capacity: bool
     until: float
 
     def covers(self, action: Action) -> bool:
@@ -48,55 +48,54 @@ class Block:
         mine, other = self.action.amount, action.amount
         if action.target != self.action.target or mine is None or other is None:
             return False
-        return other <= mine if self.gave_back else other >= mine
+        return other <= mine if self.freed_capacity else other >= mine
 
 
 @dataclass(frozen=True, slots=True)
 class ControlMemory:
-    """What was done and wanted, and what is blocked. `started` is the time of the first cycle."""
+    """What was decided and wanted, and what is blocked. `started` is the time of the first cycle."""
 
     started: float | None = None
-    done: tuple[Done, ...] = ()
-    wanted: tuple[Wanted, ...] = ()
-    blocks: tuple[Block, ...] = ()
+    decided: tuple[DecidedAction, ...] = ()
+    wanted: tuple[WantedAmount, ...] = ()
+    blocked: tuple[BlockedAction, ...] = ()
 
-    def last(self, target: str) -> Done | None:
-        """The last thing that was done to a target."""
-        return next((done for done in reversed(self.done) if done.action.target == target), None)
+    def last(self, target: str) -> DecidedAction | None:
+        """The last action on a target."""
+        return next((each for each in reversed(self.decided) if each.action.target == target), None)
 
-    def within(self, at: float, seconds: float) -> int:
-        """Actions of the last so many seconds."""
-        return sum(1 for done in self.done if done.at > at - seconds)
+    def decided_since(self, at: float) -> int:
+        """Number of actions decided after a time."""
+        return sum(1 for each in self.decided if each.at > at)
 
-    def most_wanted(self, target: str, since: float) -> float | None:
-        """The most that was wanted of a target since a time."""
+    def max_wanted(self, target: str, since: float) -> float | None:
+        """The largest amount of a target that was wanted since a time."""
         return max((each.amount for each in self.wanted if each.target == target and each.at >= since), default=None)
 
-    def noting(self, wishes: Iterable[Wish], at: float, keep: float) -> ControlMemory:
+    def with_wishes(self, wishes: Iterable[Wish], at: float, max_age: float) -> ControlMemory:
         """With what is wanted now, and without what is too old to matter."""
-        wanted = [
-            Wanted(wish.action.target, at, wish.action.amount) for wish in wishes if wish.action.amount is not None
-        ]
+        amounts = ((wish.action.target, wish.action.amount) for wish in wishes)
+        wanted = [WantedAmount(target, at, amount) for target, amount in amounts if amount is not None]
         return ControlMemory(
             at if self.started is None else self.started,
-            tuple(done for done in self.done if done.at > at - max(keep, HOUR)),
-            (*(each for each in self.wanted if each.at > at - keep), *wanted),
-            tuple(block for block in self.blocks if block.until > at),
+            tuple(each for each in self.decided if each.at > at - max(max_age, HOUR_SECONDS)),
+            (*(each for each in self.wanted if each.at > at - max_age), *wanted),
+            tuple(each for each in self.blocked if each.until > at),
         )
 
-    def doing(self, wishes: Iterable[Wish], decision: int, at: float) -> ControlMemory:
+    def with_decided(self, wishes: Iterable[Wish], decision: int, at: float) -> ControlMemory:
         """With what has been decided."""
-        new = tuple(Done(wish.policy, wish.action, decision, at) for wish in wishes)
-        return replace(self, done=(*self.done, *new)) if new else self
+        new = tuple(DecidedAction(wish.policy, wish.action, decision, at) for wish in wishes)
+        return replace(self, decided=(*self.decided, *new)) if new else self
 
-    def observing(self, observed: Observed, at: float, batch: int | None) -> ControlMemory:
-        """With what is seen to be in force by now."""
+    def with_observed(self, observed: Observed, at: float, batch: int | None) -> ControlMemory:
+        """With what is observed to be in force by now."""
         return replace(
             self,
-            done=tuple(
-                replace(done, observed_at=at, observed_batch=batch)
-                if done.observed_at is None and done.action.in_force(observed)
-                else done
-                for done in self.done
+            decided=tuple(
+                replace(each, observed_at=at, observed_batch=batch)
+                if each.observed_at is None and each.action.in_force(observed)
+                else each
+                for each in self.decided
             ),
         )

@@ -165,7 +165,7 @@ def rehearse(
             continue
         next_cycle = run.committed + period - 1e-9
         world = World(setup, plant.snapshot(), plant.observed(), book.at(run.committed), target or Target())
-        world = world if foresee is None else replace(world, foresight=_both(world.foresight, foresee(world)))
+        world = world if foresee is None else replace(world, forecasts=_both(world.forecasts, foresee(world)))
         state, decision = step(control, state, world)
         if decision.chosen:
             decisions.append(decision)
@@ -176,7 +176,7 @@ def rehearse(
 
 
 def _both(one: Forecasts, other: Forecasts) -> Forecasts:
-    return Forecasts({**one.outlooks, **other.outlooks})
+    return Forecasts({**one.by_series, **other.by_series})
 
 
 class _Predictions:

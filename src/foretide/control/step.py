@@ -1,4 +1,4 @@
-"""One control cycle: observe, foresee, wish, arbitrate, guard, decide. The same live, rehearsed and replayed.
+"""One control cycle: observe, evaluate, wish, arbitrate, guard, decide. The same live, in simulations and in replays.
 
 ```python
 control = Control(policies=(Bypass(), Replicas()))
@@ -14,11 +14,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from foretide.control.arbitration import arbitrate
-from foretide.control.decisions.decision import ControlMode, Decision, Effect, Wish
-from foretide.control.decisions.effects import Evaluations, EvaluationSettings, close, follow
-from foretide.control.decisions.facts import foreseen, seen
-from foretide.control.forecast_scores import ForecastScores, VoteSettings, enter
-from foretide.control.guards import ORDERS, guard
+from foretide.control.decisions.decision import (
+    ORDERS,
+    ControlMode,
+    Decision,
+    Effect,
+    Wish,
+    forecast_facts,
+    measured_facts,
+)
+from foretide.control.decisions.effects import Evaluations, EvaluationSettings, close_all, evaluate
+from foretide.control.forecast_scores import ForecastScores, VoteSettings
+from foretide.control.guards import guard
 from foretide.control.memory import ControlMemory
 from foretide.control.policies.policy import Policy
 from foretide.control.settings import GuardSettings
@@ -33,15 +40,15 @@ class Control:
     Attributes:
         policies: In order of rank: where two disagree, the first one wins.
         guards: What the loop may do at most, and how often.
-        trials: How decisions are judged, and undone.
+        evaluations: How decisions are judged, and undone.
         votes: When forecasts may vote.
-        mode: `act`, or `advise` to decide and explain without touching anything.
-        horizon: Seconds ahead that a snapshot's plain forecasts speak of.
+        mode: `act`, or `advise` to decide and explain without changing anything.
+        horizon: Seconds ahead of a snapshot's plain forecasts.
     """
 
     policies: tuple[Policy[Any], ...] = ()
     guards: GuardSettings = field(default_factory=GuardSettings)
-    trials: EvaluationSettings = field(default_factory=EvaluationSettings)
+    evaluations: EvaluationSettings = field(default_factory=EvaluationSettings)
     votes: VoteSettings = field(default_factory=VoteSettings)
     mode: ControlMode = "act"
     horizon: float = 30.0
@@ -61,57 +68,63 @@ class ControlState:
     """All that is carried from one cycle to the next."""
 
     policies: Mapping[str, Any] = field(default_factory=dict)
-    past: ControlMemory = field(default_factory=ControlMemory)
+    memory: ControlMemory = field(default_factory=ControlMemory)
     requested: tuple[Request, ...] = ()
-    trials: Evaluations = field(default_factory=Evaluations)
-    book: ForecastScores = field(default_factory=ForecastScores)
+    evaluations: Evaluations = field(default_factory=Evaluations)
+    forecast_scores: ForecastScores = field(default_factory=ForecastScores)
     decisions: int = 0
 
 
 def step(control: Control, state: ControlState, world: World) -> tuple[ControlState, Decision]:
     """One cycle: the next state, and what is to be done."""
     state, world, lost_votes = _observe(control, state, world)
-    followed = follow(state.trials, world, control.trials)
+    result = evaluate(state.evaluations, world, control.evaluations)
     states, wishes, problems = _wish(control, state, world)
-    ranked = [*_ordered(world), *followed.rollbacks, *wishes]
+    ranked = [*_ordered(world), *result.rollbacks, *wishes]
     standing, contests = arbitrate(ranked, world.observed)
-    past = state.past.noting(standing, world.at, control.guards.down_window)
-    past = replace(past, blocks=(*past.blocks, *followed.blocks))
-    requested = tuple(each for each in state.requested if each not in followed.lost)
+    memory = state.memory.with_wishes(standing, world.at, control.guards.down_window)
+    memory = replace(memory, blocked=(*memory.blocked, *result.blocked))
+    requested = tuple(each for each in state.requested if each not in result.unobserved)
     world = replace(world, requested=requested)
-    chosen, interventions = guard(control.guards, [wish for wish in standing if _is_new(wish, world)], past, world)
+    chosen, interventions = guard(control.guards, [wish for wish in standing if _is_new(wish, world)], memory, world)
     number = state.decisions + 1
-    trials, unclear = _open_trials(control, followed.trials, number, chosen, world)
+    evaluations, closed = _open_evaluation(control, result.evaluations, number, chosen, world)
     decision = Decision(
         id=number,
         at=world.at,
         query=world.setup.query,
         mode=control.mode,
-        seen=seen(world, ranked),
-        foreseen=foreseen(world, ranked),
+        seen=measured_facts(world, ranked),
+        forecasts=forecast_facts(world, ranked),
         wishes=tuple(wish for wish in ranked if _is_new(wish, world)),
         chosen=tuple(chosen),
         contests=tuple(contests),
         guards=tuple(interventions),
         problems=(*problems, *lost_votes),
-        news=(*followed.effects, *unclear),
+        effects_of_earlier=(*result.effects, *closed),
     )
-    asked = [Request(wish.action, number, world.at) for wish in chosen] if control.mode == "act" else []
-    past = past.doing(chosen, number, world.at)
-    return ControlState(states, past, (*requested, *asked), trials, state.book, number), decision
+    new_requests = [Request(wish.action, number, world.at) for wish in chosen] if control.mode == "act" else []
+    memory = memory.with_decided(chosen, number, world.at)
+    requested = (*requested, *new_requests)
+    return ControlState(states, memory, requested, evaluations, state.forecast_scores, number), decision
 
 
 def _observe(control: Control, state: ControlState, world: World) -> tuple[ControlState, World, list[str]]:
-    """Note what is in force by now, settle forecasts that are due, and take votes away."""
-    foresight = world.foresight.with_plain(world.snapshot.forecasts, control.horizon)
-    book = enter(state.book, control.votes, world.snapshot, foresight)
-    new_losers = book.losers - state.book.losers
-    lost = [f"the forecast of {metric} of '{subject}' lost its vote" for metric, subject in sorted(new_losers)]
+    """Note what is in force by now, score forecasts that are due, and take votes away."""
+    forecasts = world.forecasts.with_plain(world.snapshot.forecasts, control.horizon)
+    scores = state.forecast_scores.update(control.votes, world.snapshot, forecasts)
+    newly_distrusted = scores.distrusted - state.forecast_scores.distrusted
+    lost = [f"the forecast of {metric} of '{subject}' lost its vote" for metric, subject in sorted(newly_distrusted)]
     requested = tuple(each for each in state.requested if not each.action.in_force(world.observed))
-    past = state.past.observing(world.observed, world.at, world.batch)
-    judged = frozenset(key for key, look in foresight.outlooks.items() if look.may_vote is None) & book.losers
-    world = replace(world, foresight=foresight.without(judged), requested=requested, foreseen_for_now=book.due)
-    return replace(state, requested=requested, past=past, book=book), world, lost
+    memory = state.memory.with_observed(world.observed, world.at, world.batch)
+    ours_to_judge = frozenset(key for key, each in forecasts.by_series.items() if each.may_vote is None)
+    world = replace(
+        world,
+        forecasts=forecasts.without_votes(ours_to_judge & scores.distrusted),
+        requested=requested,
+        forecast_for_now=scores.due,
+    )
+    return replace(state, requested=requested, memory=memory, forecast_scores=scores), world, lost
 
 
 def _wish(control: Control, state: ControlState, world: World) -> tuple[dict[str, Any], list[Wish], list[str]]:
@@ -139,11 +152,11 @@ def _is_new(wish: Wish, world: World) -> bool:
     return not wish.action.in_force(world.observed) and not world.is_requested(wish.action)
 
 
-def _open_trials(
-    control: Control, trials: Evaluations, number: int, chosen: list[Wish], world: World
+def _open_evaluation(
+    control: Control, evaluations: Evaluations, number: int, chosen: list[Wish], world: World
 ) -> tuple[Evaluations, tuple[Effect, ...]]:
-    """Put a decision on trial; what was on trial before can be told no more once something new is done."""
+    """Begin to evaluate a decision. The open ones end: what follows cannot be told apart from the new one's effect."""
     if not chosen or control.mode == "advise":
-        return trials, ()
-    closed, effects = close(trials, world, control.trials)
-    return closed.opening(number, chosen, world, control.trials), effects
+        return evaluations, ()
+    closed, effects = close_all(evaluations, world, control.evaluations)
+    return closed.with_decision(number, chosen, world, control.evaluations), effects

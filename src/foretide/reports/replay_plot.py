@@ -17,7 +17,7 @@ from foretide.control.actions.registry import (
     Restart,
     SetSplit,
 )
-from foretide.control.history.replay import Advice
+from foretide.control.history import Advice
 from foretide.control.world.world import World
 from foretide.reports.forecast_plot import new_figure
 

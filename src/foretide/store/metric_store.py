@@ -7,18 +7,18 @@ with, and lie among older ones.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sqlalchemy import Connection, Engine, Select, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
-from foretide.control.decisions.decision import Decision, Effect
-from foretide.control.history.recorded import RecordedWorld
+from foretide.control.decisions.decision import Decision
+from foretide.control.history import RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store import journal, retention
@@ -33,7 +33,7 @@ from foretide.store.queries import (
     series_of,
     upsert,
 )
-from foretide.store.records import AlarmRecord, Kept, StoredSeries, flaw, name_flaw, storable_text
+from foretide.store.records import AlarmRecord, Encoded, Kept, StoredSeries, flaw, name_flaw, storable_text
 from foretide.store.schema import ALARMS, SAMPLES, SERIES
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ log = logging.getLogger("foretide")
 
 SeriesName = tuple[str, str, str]
 """Pipeline, metric, subject."""
+
+OnRefused = Callable[[str], None]
+Record = TypeVar("Record", bound=Kept)
 
 
 class MetricStore:
@@ -86,13 +89,18 @@ class MetricStore:
         """Give the connections back. The store can be used again, and then connects anew."""
         self._engine.dispose()
 
-    def write(self, pipeline: str, samples: Sequence[Sample]) -> None:
+    def write(self, pipeline: str, samples: Sequence[Sample], *, on_refused: OnRefused | None = None) -> None:
         """Keep samples, all or none. A sample of the same series and time as an older one takes its place.
+
+        Args:
+            pipeline: Whose samples.
+            samples: In any order.
+            on_refused: Told why a sample cannot be stored, which is then left out; None raises instead.
 
         Raises:
             StoreError: A value or time is NaN or infinite, a name is unfit, or the database refuses.
         """
-        _check(pipeline, samples)
+        samples = _checked(pipeline, samples, on_refused)
         if not samples:
             return
         with self._errors("write to the store"), self._lock:
@@ -176,9 +184,11 @@ class MetricStore:
         named = select(SERIES.c.pipeline).union(select(ALARMS.c.pipeline)).subquery()
         return sorted(name for (name,) in self._rows(select(named.c.pipeline)))
 
-    def write_alarms(self, pipeline: str, alarms: Sequence[AlarmRecord]) -> None:
+    def write_alarms(
+        self, pipeline: str, alarms: Sequence[AlarmRecord], *, on_refused: OnRefused | None = None
+    ) -> None:
         """Keep alarms, all or none. One that is there already (rule, subject, source, time) is not kept twice."""
-        _check(pipeline, alarms)
+        alarms = _checked(pipeline, alarms, on_refused)
         rows = [{"pipeline": pipeline, **asdict(alarm), "message": storable_text(alarm.message)} for alarm in alarms]
         if rows:
             with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
@@ -192,16 +202,21 @@ class MetricStore:
         return [AlarmRecord(*row) for row in reversed(self._rows(query))]
 
     def write_decisions(
-        self, pipeline: str, decisions: Sequence[Decision], *, most: int = journal.MOST_DECISIONS
+        self,
+        pipeline: str,
+        decisions: Sequence[Decision],
+        *,
+        max_decisions: int = journal.MAX_DECISIONS,
+        on_refused: OnRefused | None = None,
     ) -> None:
-        """Keep decisions, all or none, and tell earlier ones what the news of these say of them.
+        """Keep decisions, all or none, and add the effects that they report to earlier ones.
 
-        One of the same number takes the place of the old one. Beyond the newest `most`, the oldest go.
+        One of the same number replaces the old one. Beyond the newest `max_decisions`, the oldest go.
         """
-        _check(pipeline, decisions)
-        if decisions:
+        entries = _checked(pipeline, map(Encoded[Decision].of, decisions), on_refused)
+        if entries:
             with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
-                journal.write_decisions(connection, pipeline, decisions, most)
+                journal.write_decisions(connection, pipeline, entries, max_decisions)
 
     def decisions(
         self,
@@ -223,7 +238,7 @@ class MetricStore:
             acted: Only those that changed something.
             on_problem: Told of a decision that is damaged, which is left out.
         """
-        wanted = journal.DecisionsWanted(pipeline, last, since, ids, acted)
+        wanted = journal.DecisionSelection(pipeline, last, since, ids, acted)
         rows = reversed(self._rows(wanted.newest_first()))
         return list(journal.read_back(rows, Decision, "decision", on_problem))
 
@@ -231,30 +246,19 @@ class MetricStore:
         """The highest number of a decision; 0 when there is none."""
         return self._rows(journal.newest_id(pipeline))[0][0] or 0
 
-    def set_effect(self, pipeline: str, effect: Effect) -> bool:
-        """Tell a decision how it turned out. False when it is not there, or damaged."""
-        with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
-            return journal.set_effect(connection, pipeline, effect)
-
-    def write_setup(self, pipeline: str, recorded: RecordedWorld) -> None:
-        """Keep how a pipeline is set up from a moment on. One of the same time takes the place of the old one."""
-        self.write_setups(pipeline, [recorded])
-
-    def write_setups(self, pipeline: str, recorded: Sequence[RecordedWorld]) -> None:
-        """Keep several such records, all or none."""
-        _check(pipeline, recorded)
-        if recorded:
+    def write_setups(
+        self, pipeline: str, setups: Sequence[RecordedWorld], *, on_refused: OnRefused | None = None
+    ) -> None:
+        """Keep how a pipeline is set up from a moment on, all or none. One of the same time replaces the old one."""
+        entries = _checked(pipeline, map(Encoded[RecordedWorld].of, setups), on_refused)
+        if entries:
             with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
-                journal.write_setups(connection, pipeline, recorded)
+                journal.write_setups(connection, pipeline, entries)
 
     def setups(self, pipeline: str, *, on_problem: journal.OnProblem = log.warning) -> list[RecordedWorld]:
         """How a pipeline was set up, in the order of time. A record that is damaged is told and left out."""
         rows = self._rows(journal.setups_of(pipeline))
         return list(journal.read_back(rows, RecordedWorld, "setup", on_problem))
-
-    def setup(self, pipeline: str) -> RecordedWorld | None:
-        """How a pipeline is set up; None when that was never kept."""
-        return next(reversed(self.setups(pipeline)), None)
 
     def forget(self, before: float, *, at_most: int | None = None) -> int:
         """Forget what all pipelines measured and decided before a moment. Says how many samples went.
@@ -278,9 +282,17 @@ class MetricStore:
         return store_errors(doing, self._engine.url)
 
 
-def _check(pipeline: str, records: Sequence[Kept]) -> None:
+def _checked(pipeline: str, records: Iterable[Record], on_refused: OnRefused | None) -> list[Record]:
+    """Those that can be stored. The others are reported and left out, or raise if nobody is to be told."""
     if wrong := name_flaw(pipeline):
         raise StoreError(f"the pipeline cannot be stored: {wrong}")
+    good: list[Record] = []
     for record in records:
-        if wrong := flaw(record):
+        wrong = flaw(record)
+        if wrong is None:
+            good.append(record)
+        elif on_refused is None:
             raise StoreError(f"{record} cannot be stored: {wrong}")
+        else:
+            on_refused(wrong)
+    return good

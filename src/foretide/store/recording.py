@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
-from foretide.control.history.recorded import RecordedWorld
-from foretide.control.history.worlds import BATCH, Smoothing, worlds
+from foretide.control.history import BATCH, RecordedWorld, Smoothing, worlds
 from foretide.control.world.setup import Target
 from foretide.control.world.world import World
 from foretide.errors import ReplayError

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Generic, Self, TypeVar
 
-from foretide.control.decisions.codec import to_json
 from foretide.control.decisions.decision import Decision
-from foretide.control.history.recorded import RecordedWorld
+from foretide.control.decisions.decision_json import to_json
+from foretide.control.history import RecordedWorld
 from foretide.metrics.metric import Sample
 
 LARGEST_NUMBER = 2**63 - 1
@@ -46,7 +47,30 @@ class AlarmRecord:
     source: str
 
 
-Kept = Sample | AlarmRecord | Decision | RecordedWorld
+Recorded = TypeVar("Recorded", Decision, RecordedWorld)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded(Generic[Recorded]):
+    """A decision or setup and its JSON, or the `problem` for which there is none."""
+
+    record: Recorded
+    json: str = ""
+    problem: str | None = None
+
+    @classmethod
+    def of(cls, record: Recorded) -> Self:
+        """Encode it."""
+        try:
+            return cls(record, to_json(record))
+        except (TypeError, ValueError) as error:
+            return cls(record, problem=f"it cannot be written as JSON ({error})")
+
+    def __str__(self) -> str:
+        return str(self.record)
+
+
+Kept = Sample | AlarmRecord | Encoded[Decision] | Encoded[RecordedWorld]
 """All that a store keeps."""
 
 
@@ -56,8 +80,8 @@ def flaw(record: Kept) -> str | None:
     >>> flaw(Sample("cpu.percent", "worker-1", at=0.0, value=float("nan")))
     'its value is nan; what is not known has no sample'
     """
-    if isinstance(record, Decision | RecordedWorld):
-        return _figure_flaw("time", record.at) or _text_flaw(record)
+    if isinstance(record, Encoded):
+        return _figure_flaw("time", record.record.at) or _id_flaw(record.record) or record.problem
     if isinstance(record, Sample):
         wrong = _figure_flaw("value", record.value) or name_flaw(record.metric)
     else:
@@ -65,13 +89,9 @@ def flaw(record: Kept) -> str | None:
     return wrong or _figure_flaw("time", record.at) or name_flaw(record.subject)
 
 
-def _text_flaw(record: Decision | RecordedWorld) -> str | None:
+def _id_flaw(record: Decision | RecordedWorld) -> str | None:
     if isinstance(record, Decision) and not 0 < record.id <= LARGEST_NUMBER:
         return f"its number is {record.id}; they count up from 1"
-    try:
-        to_json(record)
-    except (TypeError, ValueError) as error:
-        return f"it cannot be written as JSON ({error})"
     return None
 
 

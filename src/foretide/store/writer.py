@@ -18,12 +18,12 @@ from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from foretide.control.decisions.decision import Decision
-from foretide.control.history.recorded import RecordedWorld
+from foretide.control.history import RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store.backlog import Backlog
-from foretide.store.journal import MOST_DECISIONS
-from foretide.store.records import AlarmRecord, flaw
+from foretide.store.journal import MAX_DECISIONS
+from foretide.store.records import AlarmRecord
 
 if TYPE_CHECKING:
     from foretide.store.metric_store import MetricStore
@@ -55,7 +55,7 @@ class WriterSettings:
     decision_capacity: int = 1_000
     batch: int = 5_000
     retention_seconds: float | None = None
-    most_decisions: int = MOST_DECISIONS
+    most_decisions: int = MAX_DECISIONS
     prune_every: float = 600.0
     first_pause: float = 0.5
     longest_pause: float = 30.0
@@ -144,7 +144,7 @@ class StoreWriter:
         self._put(self._alarms, alarms)
 
     def put_decisions(self, decisions: Sequence[Decision]) -> None:
-        """Have decisions written soon, and earlier ones told what the news of these say. After `close` dropped."""
+        """Have decisions written soon, with the effects they report of earlier ones. After `close` they are dropped."""
         self._put(self._decisions, decisions)
 
     def put_setup(self, recorded: RecordedWorld) -> None:
@@ -187,7 +187,7 @@ class StoreWriter:
             self._pass_on(self._alarms, store.write_alarms)
             self._pass_on(self._samples, store.write)
             self._pass_on(self._setups, store.write_setups)
-            self._pass_on(self._decisions, partial(store.write_decisions, most=self._settings.most_decisions))
+            self._pass_on(self._decisions, partial(store.write_decisions, max_decisions=self._settings.most_decisions))
             due = self._forget(store)
         except Exception as error:  # noqa: BLE001 - whatever it is, the thread has to live on
             return self._failed(error)
@@ -225,20 +225,20 @@ class StoreWriter:
             with suppress(Exception):  # it failed before, and is not needed any more
                 store.close()
 
-    def _pass_on(self, backlog: Backlog[Record], write: Callable[[str, Sequence[Record]], None]) -> None:
+    def _pass_on(self, backlog: Backlog[Record], write: Callable[..., None]) -> None:
         """Write the oldest of a backlog, or leave all there."""
+        refused: list[str] = []
         with self._changed:
             records = backlog.take(self._settings.batch)
         try:
-            good = [record for record in records if flaw(record) is None]
-            if good:
-                write(self._pipeline, good)
+            if records:
+                write(self._pipeline, records, on_refused=refused.append)
         except BaseException:
             with self._changed:
                 backlog.give_back(records)
             raise
         with self._changed:
-            self.refused += len(records) - len(good)
+            self.refused += len(refused)
             backlog.settle(len(records))
             self._changed.notify_all()
 

@@ -10,9 +10,9 @@ from sqlalchemy import create_engine
 from typer.testing import CliRunner
 
 from foretide.cli import app
-from foretide.control.decisions.codec import to_json
 from foretide.control.decisions.decision import Decision
-from foretide.control.history.recorded import RecordedWorld
+from foretide.control.decisions.decision_json import to_json
+from foretide.control.history import RecordedWorld
 from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.replicas import Replicas
 from foretide.control.rehearsal_plant import Plant
@@ -111,7 +111,7 @@ def test_decisions_as_json_say_all_that_is_kept(call, recorded):
     assert numbers == sorted(numbers)
     acted = json.loads(said(call("decisions", recorded, "--acted", "--json", "--last", "1000")))["decisions"]
     assert acted == [each for each in found["decisions"] if each["acted"]]
-    assert {each["effect"]["verdict"] for each in acted} == {"no clear change", "unclear"}
+    assert {each["effect"]["outcome"] for each in acted} == {"no clear change", "unclear"}
     assert 0 < len(acted) < len(numbers)
     last = json.loads(said(call("decisions", recorded, "--acted", "--json", "--last", "1")))["decisions"]
     assert last == acted[-1:]
@@ -123,7 +123,7 @@ def test_decisions_as_json_say_all_that_is_kept(call, recorded):
 
 
 def test_a_time_without_decisions_is_no_error(call, recorded):
-    assert "no such decision; there are others" in said(call("decisions", recorded, "--since", "60"))
+    assert "no decision matches; there are others" in said(call("decisions", recorded, "--since", "60"))
     assert json.loads(said(call("decisions", recorded, "--since", "60", "--json")))["decisions"] == []
 
 
@@ -133,13 +133,13 @@ def test_the_last_change_is_explained_unless_another_is_asked_for(call, recorded
     shown = said(call("explain", recorded))
     assert shown.startswith(f"Decision {acted[-1].id} on 'shop'")
     first = said(call("explain", recorded, str(acted[0].id)))
-    for part in ("Seen", "Wish of ", "Chosen", "from the next batch on", "planned", "requested", "observed"):
+    for part in ("Seen", "Wanted ", "Chosen", "from the next batch on", "planned", "requested", "observed"):
         assert part in first, part
     assert max(map(len, first.splitlines())) <= 100
     found = json.loads(said(call("explain", recorded, str(acted[0].id), "--json")))
     assert found["decision"]["id"] == acted[0].id
-    assert found["explanation"][0].startswith(f"Decision {acted[0].id} on 'shop'")
-    assert [course["target"] for course in found["courses"]] == [wish.action.target for wish in acted[0].wishes]
+    assert found["explanation"][0]["label"] == "Seen"
+    assert [each["target"] for each in found["progress"]] == [wish.action.target for wish in acted[0].wishes]
 
 
 def test_without_any_change_the_last_decision_is_explained(call, tmp_path):
@@ -148,7 +148,7 @@ def test_without_any_change_the_last_decision_is_explained(call, tmp_path):
         store.write("p", [Sample("batch", "p", 1.0, 1.0)])
         store.write_decisions("p", [Decision(3, 1.0, "p", problems=("policy 'x' failed",))])
     shown = said(call("explain", path))
-    assert "Nothing is changed." in shown
+    assert "no change" in shown
     assert "policy 'x' failed" in shown
 
 

@@ -1,13 +1,15 @@
 """Actions as values: what they act on, whether they are in force, and the way back."""
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from control.worlds import WORKERS, even, observed
-from foretide.control.actions.amounts import amount_now, gives_back, with_amount
 from foretide.control.actions.registry import (
     ACTIONS,
+    Action,
     Quarantine,
     QuarantineHost,
     Release,
@@ -26,8 +28,8 @@ from foretide.routing.ring import apportion
 
 
 def test_every_kind_of_action_has_a_name_of_its_own_and_says_what_it_costs():
-    assert len({kind.kind for kind in ACTIONS}) == len(ACTIONS)
-    assert all(kind.cost.words for kind in ACTIONS)
+    assert len(ACTIONS) == len(get_args(Action))
+    assert all(action.cost.words for action in ACTIONS.values())
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=12).filter(lambda weights: sum(weights) > 0.1))
@@ -102,14 +104,14 @@ def test_an_action_that_makes_no_sense_cannot_be_made(make):
 
 def test_amounts_can_be_read_and_changed():
     now = observed(parse=4)
-    assert amount_now(SetReplicas("parse", 9), now) == 4
-    assert amount_now(SetAdmission("read", 9), now) == float("inf")
-    assert with_amount(SetExecutors(3), 5.0) == SetExecutors(5)
-    assert with_amount(SetAdmission("read", 3), float("inf")) == SetAdmission("read", None)
-    assert with_amount(Quarantine("1"), 5.0) == Quarantine("1")
-    assert gives_back(SetReplicas("parse", 3), now)
-    assert not gives_back(SetReplicas("parse", 5), now)
-    assert not gives_back(SetAdmission("read", 1), now)
+    assert SetReplicas("parse", 9).amount_now(now) == 4
+    assert SetAdmission("read", 9).amount_now(now) == float("inf")
+    assert SetExecutors(3).with_amount(5.0) == SetExecutors(5)
+    assert SetAdmission("read", 3).with_amount(float("inf")) == SetAdmission("read", None)
+    assert Quarantine("1").with_amount(5.0) == Quarantine("1")
+    assert SetReplicas("parse", 3).frees_capacity(now)
+    assert not SetReplicas("parse", 5).frees_capacity(now)
+    assert not SetAdmission("read", 1).frees_capacity(now)
 
 
 def test_the_first_wish_for_a_target_wins_and_the_loser_is_named():

@@ -64,11 +64,11 @@ def test_a_forecast_is_enough_before_anything_is_measured():
     looks = {
         (TIME, worker): Forecast("net", (ForecastPoint(15.0, 5.0 if worker == "2" else 1.0),)) for worker in "0123"
     }
-    _, wishes = BYPASS.wish({}, world(**HEALTHY, foresight=Forecasts(looks)))
+    _, wishes = BYPASS.wish({}, world(**HEALTHY, forecasts=Forecasts(looks)))
     assert actions(wishes) == [Quarantine("2")]
     assert "foreseen at 5" in wishes[0].reason
     measured_only = Bypass(BypassSettings(horizon=None))
-    assert measured_only.wish({}, world(**HEALTHY, foresight=Forecasts(looks)))[1] == []
+    assert measured_only.wish({}, world(**HEALTHY, forecasts=Forecasts(looks)))[1] == []
 
 
 def test_leaving_the_own_forecast_counts_but_not_when_all_have_left_theirs():
@@ -77,7 +77,7 @@ def test_leaving_the_own_forecast_counts_but_not_when_all_have_left_theirs():
         looks = {(TIME, worker): Forecast("net", (ForecastPoint(10.0, 0.5),)) for worker in "0123"}
         for at in (1000.0, 1010.0):
             seen = world(
-                at, **figures if at > 1000 else times(w0=0.5, w1=0.5, w2=0.5, w3=0.5), foresight=Forecasts(looks)
+                at, **figures if at > 1000 else times(w0=0.5, w1=0.5, w2=0.5, w3=0.5), forecasts=Forecasts(looks)
             )
             state, decision = step(control, state, seen)
         return decision.actions
@@ -256,7 +256,7 @@ WAIT = "worker_inbound_queuing_time_ms"
 def told(world_, value):
     from dataclasses import replace
 
-    return replace(world_, foreseen_for_now={(WAIT, worker): value for worker in "0123"})
+    return replace(world_, forecast_for_now={(WAIT, worker): value for worker in "0123"})
 
 
 def test_the_papers_rule_empties_the_machine_for_a_while():

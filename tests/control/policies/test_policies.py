@@ -59,16 +59,18 @@ def test_an_only_reader_gets_what_is_emitted_when_flows_are_not_known():
 
 def test_more_that_is_foreseen_is_planned_for_where_it_may_vote():
     looks = Forecasts({("arrival_rate", "read"): Forecast("m", (ForecastPoint(30.0, 4000.0, {0.9: 5000.0}),))})
-    assert arrivals(loaded(foresight=looks), 30.0) == {"read": 4000.0}
-    assert arrivals(loaded(foresight=looks), 30.0, 0.9) == {"read": 5000.0}
-    assert arrivals(loaded(foresight=looks)) == {"read": 1000.0}
-    assert arrivals(loaded(foresight=looks.without(frozenset({("arrival_rate", "read")}))), 30.0) == {"read": 1000.0}
+    assert arrivals(loaded(forecasts=looks), 30.0) == {"read": 4000.0}
+    assert arrivals(loaded(forecasts=looks), 30.0, 0.9) == {"read": 5000.0}
+    assert arrivals(loaded(forecasts=looks)) == {"read": 1000.0}
+    assert arrivals(loaded(forecasts=looks.without_votes(frozenset({("arrival_rate", "read")}))), 30.0) == {
+        "read": 1000.0
+    }
 
 
 def test_what_arrives_already_is_carried_whatever_is_foreseen():
     looks = Forecasts({("arrival_rate", "read"): Forecast("m", (ForecastPoint(30.0, 10.0),))})
-    assert arrivals(loaded(foresight=looks), 30.0) == {"read": 1000.0}
-    assert arrivals(loaded(foresight=looks, arrival_rate={}), 30.0) == {"read": 10.0}
+    assert arrivals(loaded(forecasts=looks), 30.0) == {"read": 1000.0}
+    assert arrivals(loaded(forecasts=looks, arrival_rate={}), 30.0) == {"read": 10.0}
 
 
 def test_what_a_batch_costs_is_its_length_less_the_work_of_its_stages():
@@ -85,7 +87,7 @@ def test_replicas_follow_the_load_that_is_foreseen():
     looks = Forecasts({("arrival_rate", "read"): Forecast("m", (ForecastPoint(30.0, 3000.0),))})
     pipeline = {"setup": PIPELINE}
     _, now = Replicas().wish(Replicas().start(), loaded(1000.0, **pipeline))
-    _, ahead = Replicas().wish(Replicas().start(), loaded(1000.0, foresight=looks, **pipeline))
+    _, ahead = Replicas().wish(Replicas().start(), loaded(1000.0, forecasts=looks, **pipeline))
     assert replicas_wished(now) == {"parse": 3, "count": 3}  # 1000/s * 2 ms = 2 at work, 80 % of the time
     assert replicas_wished(ahead) == {"parse": 8, "count": 8}
     assert "3,000 tuples/s are expected" in ahead[0].reason

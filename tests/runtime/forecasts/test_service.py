@@ -71,7 +71,7 @@ def fitted_and_saved(tmp_path_factory):
 
 
 def outlook(seer, at):
-    return seer.foresight(at).outlooks.get(KEY)
+    return seer.foresight(at).by_series.get(KEY)
 
 
 def test_real_load_at_irregular_times_is_foreseen_better_than_by_the_last_value():
@@ -104,7 +104,7 @@ def test_where_nothing_beats_the_last_value_there_is_no_vote():
     look = outlook(seer, 600.2)
     assert look.may_vote is False
     assert look.by == "last value"
-    assert seer.foresight(600.2).vote(*KEY) is None
+    assert seer.foresight(600.2).trusted(*KEY) is None
     assert look.points[0].mean == pytest.approx(WALK[-1])
 
 
@@ -316,7 +316,7 @@ def test_many_threads_may_see_and_ask_at_once():
 
     def ask():
         while not stop.is_set():
-            asked.append(len(seer.foresight(60.0).outlooks))
+            asked.append(len(seer.foresight(60.0).by_series))
             wrong.extend(seer.problems)
             time.sleep(0.001)
 
@@ -366,7 +366,7 @@ def test_the_pipelines_own_process_never_loads_jax():
         "import sys; from foretide.runtime.forecasts.service import ForecastService;"
         "from foretide.metrics.metric import Sample;"
         "s = ForecastService(); s.see([Sample('arrival_rate', 'a', float(i), 1.0) for i in range(90)]); s.turn();"
-        "assert s.foresight(90.0).outlooks; s.close(); print('jax' in sys.modules)"
+        "assert s.foresight(90.0).by_series; s.close(); print('jax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 

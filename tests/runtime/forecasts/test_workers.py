@@ -113,7 +113,7 @@ def test_a_saved_net_answers_from_its_own_process_and_its_end_is_survived(saved)
         seer.turn()
     looks = {}
     for _ in range(6000):
-        looks = seer.foresight(clock.now).outlooks
+        looks = seer.foresight(clock.now).by_series
         if (TARGETS[2], "w1") in looks:
             break
         time.sleep(0.02)
@@ -124,13 +124,13 @@ def test_a_saved_net_answers_from_its_own_process_and_its_end_is_survived(saved)
     assert [point.seconds for point in look.points] == [5.0, 10.0]
     assert look.points[0].quantiles[0.05] <= look.points[0].quantiles[0.95]
     assert ("arrival_rate", "requests") in looks
-    assert seer.foresight(clock.now + 60).vote(TARGETS[2], "w1") is None  # too old
+    assert seer.foresight(clock.now + 60).trusted(TARGETS[2], "w1") is None  # too old
     process = seer._workers._line._process
     process.kill()
     process.wait()
     seer.turn()
     assert "has ended" in seer.problems[0]
-    assert ("arrival_rate", "requests") in seer.foresight(clock.now).outlooks
+    assert ("arrival_rate", "requests") in seer.foresight(clock.now).by_series
     seer.close()
 
 

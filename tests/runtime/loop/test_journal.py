@@ -46,7 +46,7 @@ def test_a_store_that_hangs_never_holds_up_a_journal_and_gets_the_newest_decisio
 def test_a_journal_tells_the_decisions_in_memory_and_in_the_store_how_they_turned_out(tmp_path):
     with StoreWriter(partial(MetricStore.open, tmp_path / "m.db"), "p").start() as writer:
         journal = Journal(writer)
-        for each in (decision(1), Decision(2, 2.0, "p"), Decision(3, 3.0, "p", news=(BETTER,))):
+        for each in (decision(1), Decision(2, 2.0, "p"), Decision(3, 3.0, "p", effects_of_earlier=(BETTER,))):
             journal.note(each)
         assert writer.flush(60)
     assert [each.effect for each in journal.decisions] == [BETTER, None]
@@ -55,15 +55,10 @@ def test_a_journal_tells_the_decisions_in_memory_and_in_the_store_how_they_turne
 
 
 def test_a_journal_goes_on_counting_where_the_last_run_ended():
-    counting_anew, counting_on = Journal(None, first_id=41), Journal(None, first_id=41)
-    counting_anew.note(decision(1))
-    counting_anew.note(decision(2, news=(BETTER,)))
-    assert [(each.id, each.effect and each.effect.decision) for each in counting_anew.decisions] == [
-        (41, 41),
-        (42, None),
-    ]
-    counting_on.note(decision(45))
-    assert ids(counting_on.decisions) == [45]
+    journal = Journal(None, first_id=41)
+    assert journal.last_id == 40
+    journal.note(decision(45))
+    assert (ids(journal.decisions), journal.last_id) == ([45], 45)
 
 
 def test_a_journal_in_memory_is_bounded():

@@ -1,4 +1,4 @@
-"""`foretide decisions APP`: what the control loop decided, why, and how it turned out."""
+"""`foretide decisions APP`: what the control loop decided, why, and what it achieved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from foretide.cli.inspect.tables import add_decision, as_values, table_of_decisions, tell_problems, verdict
+from foretide.cli.inspect.tables import add_decision, as_values, outcome, table_of_decisions, tell_problems
 from foretide.cli.pipelines import JsonOption
 from foretide.cli.stores import AppArgument, StoreOption, opened_store
 from foretide.control.decisions.decision import Decision
@@ -18,16 +18,16 @@ from foretide.errors import DecisionNotFoundError
 
 def decisions(
     app: AppArgument = None,
-    last: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 20,
-    since: Annotated[float | None, typer.Option(min=0, help="Only of the last so many seconds.")] = None,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest to list.")] = 20,
+    since: Annotated[float | None, typer.Option(min=0, help="Only decisions of the last SECONDS.")] = None,
     store: StoreOption = None,
     *,
     acted: Annotated[bool, typer.Option("--acted", help="Only those that changed something.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List what the control loop decided, why, and how it turned out.
+    """List what the control loop decided, why, and what it achieved.
 
-    Decisions in which there was nothing to say are not kept.
+    Decisions with nothing to report are not kept.
     """
     problems: list[str] = []
     with opened_store(app, store) as (found, name):
@@ -45,9 +45,9 @@ def decisions(
 
 def _show(name: str, made: list[Decision]) -> None:
     if not made:
-        typer.echo(f"{name}: no such decision; there are others")
+        typer.echo(f"{name}: no decision matches; there are others")
         return
-    table = table_of_decisions(f"{name}: decisions", "turned out")
+    table = table_of_decisions(f"{name}: decisions", "outcome")
     for decision in made:
-        add_decision(table, decision, verdict(decision))
+        add_decision(table, decision, outcome(decision))
     Console().print(table)

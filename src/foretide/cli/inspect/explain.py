@@ -1,4 +1,4 @@
-"""`foretide explain APP [DECISION]`: why that was decided, and what became of it."""
+"""`foretide explain APP [DECISION]`: why something was decided, and what it achieved."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from foretide.cli.inspect.tables import as_values, moment, tell_problems
 from foretide.cli.pipelines import JsonOption
 from foretide.cli.stores import StoreOption, opened_store
 from foretide.control.decisions.decision import Decision
-from foretide.control.decisions.explain import explain as in_sentences
-from foretide.control.decisions.progress import courses
+from foretide.control.decisions.explain import explain as explain_decision
+from foretide.control.decisions.explain import heading, progress_of_wishes
 from foretide.errors import DecisionNotFoundError
 from foretide.store.metric_store import MetricStore
 
-_LONGEST_LABEL = 24
-_WIDEST = 110
-_FIGURES = ("Seen", "Foreseen")
+_TEXT_WIDTH = 110
 _RECENT = 200
 
 
 def explain(
     app: Annotated[str, typer.Argument(metavar="APP", help="The pipeline, or the path of its store.")],
     decision: Annotated[
-        int | None, typer.Argument(metavar="DECISION", help="Its number; the last that changed something unless said.")
+        int | None,
+        typer.Argument(metavar="DECISION", help="Its number; by default the last that changed something."),
     ] = None,
     store: StoreOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Say why something was decided: what was seen, foreseen, wanted and chosen, and what came of it."""
+    """Explain a decision: what was seen, forecast, wanted and chosen, and what it achieved."""
     problems: list[str] = []
     with opened_store(app, store) as (found, name):
-        meant = _find(found, name, decision, problems)
+        selected = _find(found, name, decision, problems)
     if as_json:
-        said = {"explanation": in_sentences(meant), "courses": [asdict(course) for course in courses(meant)]}
-        typer.echo(json.dumps({"decision": as_values(meant), **said}))
+        parts = [asdict(part) for part in explain_decision(selected)]
+        progress = [asdict(each) for each in progress_of_wishes(selected)]
+        typer.echo(json.dumps({"decision": as_values(selected), "explanation": parts, "progress": progress}))
     else:
-        Console().print(Group(*_page(meant)))
+        Console().print(Group(*_page(selected)))
     tell_problems(problems)
 
 
 def _find(store: MetricStore, name: str, number: int | None, problems: list[str]) -> Decision:
-    """The decision of that number; else the last one that changed something, or advised it, or said anything."""
+    """The decision of that number; else the last one that changed or advised something, else the last one."""
     newest = store.last_decision_id(name)
     if number is not None:
         found = store.decisions(name, ids=[number], on_problem=problems.append)
@@ -64,47 +64,23 @@ def _find(store: MetricStore, name: str, number: int | None, problems: list[str]
 
 
 def _page(decision: Decision) -> Iterator[RenderableType]:
-    head, *sentences = in_sentences(decision)
-    yield Text.assemble((head.rstrip("."), "bold"), f", {moment(decision.at)}")
+    yield Text.assemble((heading(decision), "bold"), f", {moment(decision.at)}")
     yield ""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
-    grid.add_column(max_width=_WIDEST)
+    grid.add_column(max_width=_TEXT_WIDTH)
     before = ""
-    for sentence in sentences:
-        label, rest = _labelled(sentence)
-        grid.add_row("" if label == before else label, Text(_lines(rest) if label in _FIGURES else rest))
-        before = label
+    for part in explain_decision(decision):
+        grid.add_row("" if part.label == before else part.label, Text(part.text))
+        before = part.label
     yield grid
     if decision.wishes:
         yield ""
-        yield _courses(decision)
+        yield _progress_table(decision)
 
 
-def _labelled(sentence: str) -> tuple[str, str]:
-    """A sentence as a short label and the rest.
-
-    >>> _labelled("Seen: lag of 'read' 5 tuples.")
-    ('Seen', "lag of 'read' 5 tuples.")
-    >>> _labelled("Guard 'band' stopped 'use 4 replicas behind edge 'parse'': hardly a change.")
-    ("Guard 'band'", "stopped 'use 4 replicas behind edge 'parse'': hardly a change.")
-    """
-    label, colon, rest = sentence.partition(": ")
-    if colon and len(label) <= _LONGEST_LABEL:
-        return label, rest
-    if sentence.startswith("Guard '"):
-        name, _, rest = sentence.removeprefix("Guard '").partition("' ")
-        return f"Guard '{name}'", rest
-    return "", sentence
-
-
-def _lines(figures: str) -> str:
-    """A line for each figure."""
-    return figures.removesuffix(".").replace(", ", "\n")
-
-
-def _courses(decision: Decision) -> Table:
-    table = Table("about", "planned", "requested", "observed", box=None, padding=(0, 2, 0, 0), header_style="cyan")
-    for course in courses(decision):
-        table.add_row(*(Text(part) for part in (course.target, course.planned, course.requested, course.observed)))
+def _progress_table(decision: Decision) -> Table:
+    table = Table("target", "planned", "requested", "observed", box=None, padding=(0, 2, 0, 0), header_style="cyan")
+    for each in progress_of_wishes(decision):
+        table.add_row(*(Text(part) for part in (each.target, each.planned, each.requested, each.observed)))
     return table

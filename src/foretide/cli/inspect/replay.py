@@ -17,8 +17,8 @@ from foretide.cli.inspect.tables import add_decision, as_values, moment, table_o
 from foretide.cli.pipelines import JsonOption
 from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
 from foretide.cli.stores import AppArgument, StoreOption, opened_store
-from foretide.control.history.replay import Advice, advice
-from foretide.control.history.replay import replay as run_again
+from foretide.control.history import Advice, advice
+from foretide.control.history import replay as run_again
 from foretide.control.policies.prediction_error import PredictionError
 from foretide.control.world.world import World
 from foretide.reports.replay_plot import Point, draw_replay

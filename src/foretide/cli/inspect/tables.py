@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -12,18 +11,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from foretide.control.decisions.codec import to_json
 from foretide.control.decisions.decision import Decision
+from foretide.control.decisions.decision_json import to_data
 from foretide.control.decisions.explain import summary
 
 _STYLES = {"better": "green", "worse": "red", "never observed": "red"}
-_LONGEST_REASON = 3
+_MAX_REASONS = 3
 
 
 def as_values(decision: Decision) -> dict[str, Any]:
-    """Everything that is kept of a decision, and what it comes to in a line."""
-    kept: dict[str, Any] = json.loads(to_json(decision))
-    return {**kept, "acted": decision.acted, "summary": summary(decision)}
+    """Everything that is kept of a decision, and its summary."""
+    return {**to_data(decision), "acted": decision.acted, "summary": summary(decision)}
 
 
 def moment(at: float) -> str:
@@ -38,36 +36,36 @@ def table_of_decisions(title: str, last: str) -> Table:
     )
     table.add_column("id", justify="right", no_wrap=True)
     table.add_column("time", no_wrap=True)
-    table.add_column("what is done", ratio=2)
-    table.add_column("by whom, and why", ratio=3)
+    table.add_column("change", ratio=2)
+    table.add_column("policy and reason", ratio=3)
     table.add_column(last, no_wrap=True)
     return table
 
 
 def add_decision(table: Table, decision: Decision, last: Text) -> None:
     """A row for a decision."""
-    done = "\n".join(action.describe() for action in decision.actions) or "nothing"
-    done = f"advice: {done}" if decision.actions and not decision.acted else done
+    change = "\n".join(action.describe() for action in decision.actions) or "nothing"
+    change = f"advice: {change}" if decision.actions and not decision.acted else change
     style = "bold" if decision.acted else "dim" if not decision.actions else ""
     why = Text("\n".join(_reasons(decision)))
-    table.add_row(str(decision.id), moment(decision.at), Text(done, style=style), why, last)
+    table.add_row(str(decision.id), moment(decision.at), Text(change, style=style), why, last)
 
 
-def verdict(decision: Decision) -> Text:
-    """How it turned out, in a word or two."""
+def outcome(decision: Decision) -> Text:
+    """What it achieved, in a word or two."""
     if decision.effect is None:
         return Text("not known yet" if decision.acted else "", style="dim")
-    return Text(decision.effect.verdict, style=_STYLES.get(decision.effect.verdict, "dim"))
+    return Text(decision.effect.outcome, style=_STYLES.get(decision.effect.outcome, "dim"))
 
 
 def _reasons(decision: Decision) -> list[str]:
-    """Why it was done, or what kept it from being done; what else there was to say where nothing was wanted."""
+    """Why it was done, or what stopped it; problems; effects of earlier decisions."""
     chosen = [f"{wish.policy}: {wish.reason}" for wish in decision.chosen]
     stopped = [f"{done.guard} stopped {done.policy}: {done.reason}" for done in decision.guards if done.after is None]
-    news = [f"decision {news.decision} turned out: {news.verdict}" for news in decision.news]
-    said = list(dict.fromkeys([*(chosen or stopped), *decision.problems, *news]))
-    more = len(said) - _LONGEST_REASON
-    return said if more <= 0 else [*said[:_LONGEST_REASON], f"and {more} more"]
+    effects = [f"effect of decision {each.decision}: {each.outcome}" for each in decision.effects_of_earlier]
+    reasons = list(dict.fromkeys([*(chosen or stopped), *decision.problems, *effects]))
+    more = len(reasons) - _MAX_REASONS
+    return reasons if more <= 0 else [*reasons[:_MAX_REASONS], f"and {more} more"]
 
 
 def tell_problems(problems: Iterable[str]) -> None:

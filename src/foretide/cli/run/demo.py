@@ -26,7 +26,7 @@ from foretide.cli.run.run import warm_up
 from foretide.cli.run.view import BatchRow, sample_of
 from foretide.cli.spark_log import spark_log
 from foretide.control.decisions.explain import summary
-from foretide.control.world.latency import Latency
+from foretide.control.world.setup import Latency
 from foretide.runtime.loop.attach import control
 from foretide.runtime.pipeline.submit import Pipeline, submit
 from foretide.settings.load import load_settings

@@ -20,7 +20,7 @@ from foretide.cli.run.view import BatchRow, RunView, open_view, sample_of
 from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
 from foretide.cli.spark_log import spark_log
 from foretide.control.decisions.explain import summary
-from foretide.control.world.latency import Latency
+from foretide.control.world.setup import Latency
 from foretide.errors import ControlFolderError
 from foretide.routing.table import RouteTable, parse_ratio
 from foretide.runtime.loop.attach import control

@@ -1,30 +1,79 @@
-"""Taking workers and hosts out, and letting them back in. Works for stateless and stateful stages alike."""
+"""Actions on executors: how many there are, and which of them, alone or by host, get tasks.
+
+Taking an executor out works for stateless and stateful stages alike: Spark reloads the state it held elsewhere.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from foretide.control.actions.cost import NEXT_BATCH, Cost
+from foretide.control.actions.action import SECONDS, BaseAction, Cost
 from foretide.control.world.observed import Observed
+from foretide.errors import ActionError
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantine:
-    """Give a worker no more tasks. Spark reloads the state it held elsewhere."""
+class SetExecutors(BaseAction):
+    """Ask the cluster manager for `count` executors in all."""
 
-    kind: ClassVar[str] = "quarantine"
-    cost: ClassVar[Cost] = NEXT_BATCH
-    amount: ClassVar[float | None] = None
+    kind: ClassVar[str] = "set-executors"
+    cost: ClassVar[Cost] = SECONDS
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ActionError(f"the number of executors must be 1 or more, got {self.count}")
+
+    @property
+    def target(self) -> str:
+        """All executors."""
+        return "executors"
+
+    def describe(self) -> str:
+        """In plain English."""
+        return f"run on {self.count} executor{'s' if self.count > 1 else ''}"
+
+    def in_force(self, observed: Observed) -> bool:
+        """Whether that many are alive."""
+        return len(observed.executors) == self.count
+
+    def undo(self, observed: Observed) -> SetExecutors | None:
+        """As many as are alive now."""
+        return SetExecutors(len(observed.executors)) if observed.executors else None
+
+    @property
+    def amount(self) -> float:
+        """How many executors."""
+        return float(self.count)
+
+    def amount_now(self, observed: Observed) -> float:
+        """How many are alive."""
+        return float(len(observed.executors))
+
+    def with_amount(self, amount: float) -> SetExecutors:
+        """Another number of executors."""
+        return SetExecutors(int(amount))
+
+
+@dataclass(frozen=True, slots=True)
+class _WorkerAction(BaseAction):
     worker: str
 
     @property
     def target(self) -> str:
-        """What it acts on."""
+        """The worker."""
         return f"worker {self.worker}"
 
+
+@dataclass(frozen=True, slots=True)
+class Quarantine(_WorkerAction):
+    """Give a worker no more tasks."""
+
+    kind: ClassVar[str] = "quarantine"
+
     def describe(self) -> str:
-        """In plain words."""
+        """In plain English."""
         return f"give worker {self.worker} no more tasks"
 
     def in_force(self, observed: Observed) -> bool:
@@ -37,21 +86,13 @@ class Quarantine:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Release(_WorkerAction):
     """Let a worker have tasks again."""
 
     kind: ClassVar[str] = "release"
-    cost: ClassVar[Cost] = NEXT_BATCH
-    amount: ClassVar[float | None] = None
-    worker: str
-
-    @property
-    def target(self) -> str:
-        """What it acts on."""
-        return f"worker {self.worker}"
 
     def describe(self) -> str:
-        """In plain words."""
+        """In plain English."""
         return f"let worker {self.worker} have tasks again"
 
     def in_force(self, observed: Observed) -> bool:
@@ -64,21 +105,23 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class QuarantineHost:
-    """Give no worker of a host any more tasks."""
-
-    kind: ClassVar[str] = "quarantine-host"
-    cost: ClassVar[Cost] = NEXT_BATCH
-    amount: ClassVar[float | None] = None
+class _HostAction(BaseAction):
     host: str
 
     @property
     def target(self) -> str:
-        """What it acts on."""
+        """The host."""
         return f"host {self.host}"
 
+
+@dataclass(frozen=True, slots=True)
+class QuarantineHost(_HostAction):
+    """Give no worker of a host any more tasks."""
+
+    kind: ClassVar[str] = "quarantine-host"
+
     def describe(self) -> str:
-        """In plain words."""
+        """In plain English."""
         return f"give the workers of host {self.host} no more tasks"
 
     def in_force(self, observed: Observed) -> bool:
@@ -91,21 +134,13 @@ class QuarantineHost:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseHost:
+class ReleaseHost(_HostAction):
     """Let the workers of a host have tasks again."""
 
     kind: ClassVar[str] = "release-host"
-    cost: ClassVar[Cost] = NEXT_BATCH
-    amount: ClassVar[float | None] = None
-    host: str
-
-    @property
-    def target(self) -> str:
-        """What it acts on."""
-        return f"host {self.host}"
 
     def describe(self) -> str:
-        """In plain words."""
+        """In plain English."""
         return f"let the workers of host {self.host} have tasks again"
 
     def in_force(self, observed: Observed) -> bool:

@@ -1,4 +1,4 @@
-"""Placing the hot keys of a join anew, as an action."""
+"""The action that places the hot keys of a join."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from foretide.control.actions.cost import NEXT_WINDOW, Cost
+from foretide.control.actions.action import NEXT_WINDOW, BaseAction, Cost
 from foretide.control.world.observed import Observed
 from foretide.joins.plan import JoinPlan
 
@@ -14,7 +14,7 @@ _MAX_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class SetJoinPlan:
+class SetJoinPlan(BaseAction):
     """Split the rows of hot keys over partitions by a plan; all other keys go where the hash sends them.
 
     Keys are the 32-bit hashes of the join's key columns; `names` are what people call them.
@@ -22,18 +22,17 @@ class SetJoinPlan:
 
     kind: ClassVar[str] = "set-join-plan"
     cost: ClassVar[Cost] = NEXT_WINDOW
-    amount: ClassVar[float | None] = None
     join: str
     plan: JoinPlan
     names: Mapping[int, str] = field(default_factory=dict, compare=False)
 
     @property
     def target(self) -> str:
-        """What it acts on."""
+        """The join."""
         return f"join {self.join}"
 
     def describe(self) -> str:
-        """In plain words."""
+        """In plain English."""
         grids = self.plan.grids
         if not grids:
             return f"leave all keys of join '{self.join}' to the hash"

@@ -1,19 +1,40 @@
-"""A decision: what was seen and foreseen, what was wanted, what was chosen, and why."""
+"""A decision: what was seen and forecast, what was wanted, what was chosen, and why."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from foretide.control.actions.registry import Action
+from foretide.control.actions.registry import Action, Quarantine, Release, SetReplicas, SetSplit
+from foretide.control.world.world import World
+from foretide.metrics.slowness import SLOWNESS
+from foretide.metrics.snapshot import Key, Known
 
 ControlMode = Literal["act", "advise"]
 Outcome = Literal["better", "worse", "no clear change", "unclear", "never observed"]
 
+_QUERY_METRICS = ("batch", "input_rows_per_second", "processed_rows_per_second", "batch_duration_ms", "latency_mean_ms",
+          "latency_p99_ms", "total_lag")  # fmt: skip
+_SPOUT_METRICS = ("arrival_rate", "lag")
+_OPERATOR_METRICS = ("arrival_rate", "service_time_ms", "utilization")
+_WORKER_METRICS = (
+    SLOWNESS,
+    "worker_tuple_execution_time_ms",
+    "worker_inbound_queuing_time_ms",
+    "worker_cpu_wait_percent",
+)
+
+ORDERS = "orders"
+"""The policy named for what a person ordered."""
+
+ROLLBACK = "rollback"
+"""The policy named for what undoes an earlier decision."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A figure that was looked at: its age if it was measured, by whom and for when if it was foreseen."""
+    """A figure behind a decision: its age if it was measured; the model and the horizon if it is a forecast."""
 
     metric: str
     subject: str
@@ -25,7 +46,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What an action should bring: in words, and as a figure where it can be said."""
+    """What an action should achieve: in words, and as a figure if there is one."""
 
     words: str
     metric: str | None = None
@@ -34,7 +55,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a policy would like to do, and why."""
+    """An action that a policy wants, and why."""
 
     policy: str
     action: Action
@@ -64,11 +85,11 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What an earlier decision brought.
+    """What a decision achieved.
 
     Attributes:
         decision: Which one.
-        verdict: How it turned out.
+        outcome: Whether things got better or worse.
         words: In a sentence.
         metric: What was compared, before and after.
         before: Median before the decision.
@@ -77,7 +98,7 @@ class Effect:
     """
 
     decision: int
-    verdict: Outcome
+    outcome: Outcome
     words: str
     metric: str | None = None
     before: float | None = None
@@ -93,16 +114,16 @@ class Decision:
         id: Counts up from 1.
         at: Seconds since 1970.
         query: Whose.
-        mode: `act`, or `advise` if nothing was touched.
-        seen: Figures that were looked at.
-        foreseen: Forecasts that had a vote.
-        wishes: What policies wanted, before anybody interfered.
+        mode: `act`, or `advise` if nothing was changed.
+        seen: Figures that were measured.
+        forecasts: Forecasts that had a vote.
+        wishes: What policies wanted, before arbitration and guards.
         chosen: What is to be done: actions with the policy that won and its reason.
         contests: Wishes that lost against others.
         guards: What guards changed or stopped.
         problems: Policies that failed, and forecasts that lost their vote, in sentences.
-        news: How earlier decisions turned out.
-        effect: How this one turned out; filled in later.
+        effects_of_earlier: What earlier decisions achieved, as far as it became known in this cycle.
+        effect: What this one achieved; known later.
     """
 
     id: int
@@ -110,13 +131,13 @@ class Decision:
     query: str
     mode: ControlMode = "act"
     seen: tuple[Fact, ...] = ()
-    foreseen: tuple[Fact, ...] = ()
+    forecasts: tuple[Fact, ...] = ()
     wishes: tuple[Wish, ...] = ()
     chosen: tuple[Wish, ...] = ()
     contests: tuple[Contest, ...] = ()
     guards: tuple[Intervention, ...] = ()
     problems: tuple[str, ...] = ()
-    news: tuple[Effect, ...] = ()
+    effects_of_earlier: tuple[Effect, ...] = ()
     effect: Effect | None = None
 
     @property
@@ -126,19 +147,46 @@ class Decision:
 
     @property
     def acted(self) -> bool:
-        """Whether anything was touched."""
+        """Whether anything was changed."""
         return bool(self.chosen) and self.mode == "act"
 
     @property
-    def winners(self) -> tuple[str, ...]:
-        """The policies that got their way."""
-        return tuple(dict.fromkeys(wish.policy for wish in self.chosen))
-
-    @property
     def idle(self) -> bool:
-        """Whether there was nothing to say: no wish, no problem, no news."""
-        return not (self.wishes or self.problems or self.news)
+        """Whether there is nothing to report: no wish, no problem, no effect of an earlier decision."""
+        return not (self.wishes or self.problems or self.effects_of_earlier)
 
     def with_effect(self, effect: Effect) -> Decision:
-        """The decision, knowing how it turned out."""
+        """The decision together with its effect."""
         return replace(self, effect=effect)
+
+
+def measured_facts(world: World, wishes: Sequence[Wish]) -> tuple[Fact, ...]:
+    """Figures of the query, of its spouts, and of what the wishes change, as far as they are known."""
+    known = ((key, world.snapshot.figure(*key)) for key in _keys(world, wishes))
+    return tuple(Fact(*key, figure.value, figure.age) for key, figure in known if isinstance(figure, Known))
+
+
+def forecast_facts(world: World, wishes: Sequence[Wish]) -> tuple[Fact, ...]:
+    """Forecasts of the same figures at their farthest horizon, if they may vote."""
+    forecasts = ((key, world.forecasts.trusted(*key)) for key in _keys(world, wishes))
+    return tuple(
+        Fact(*key, forecast.points[-1].mean, by=forecast.by, ahead=forecast.points[-1].seconds)
+        for key, forecast in forecasts
+        if forecast is not None
+    )
+
+
+def _keys(world: World, wishes: Sequence[Wish]) -> list[Key]:
+    keys: list[Key] = [(metric, world.snapshot.query) for metric in _QUERY_METRICS]
+    keys += [(metric, spout) for spout in world.setup.spouts for metric in _SPOUT_METRICS]
+    keys += [key for wish in wishes for key in _about(wish.action, world)]
+    return list(dict.fromkeys(keys))
+
+
+def _about(action: Action, world: World) -> Iterator[Key]:
+    match action:
+        case SetReplicas(edge) | SetSplit(edge) if edge in world.setup.by_edge:
+            name = world.setup.by_edge[edge].name
+            yield from ((metric, name) for metric in _OPERATOR_METRICS)
+        case Quarantine(worker) | Release(worker):
+            yield from ((metric, worker) for metric in _WORKER_METRICS)

@@ -1,22 +1,21 @@
-"""What decisions brought: latency before and after, and a way back from those that made things worse.
+"""What decisions achieved: latency before and after, and the way back from those that made things worse.
 
-A decision is on trial from the moment its actions are in force. Capacity that was given back made things worse if
-latency left the target (or doubled, where there is none). Anything else did only if latency rose, keeps rising, and
-batches got slower for the same load: latency alone also rises while a backlog is worked off.
+The evaluation of a decision begins when its actions are in force. One that freed capacity made things worse if latency
+left the target (or doubled, if there is none). Any other did so only if latency rose, keeps rising, and batches got
+slower under the same load: latency alone also rises while a backlog is processed.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
-from foretide.control.actions.amounts import gives_back
 from foretide.control.actions.registry import Action
-from foretide.control.decisions.decision import Effect, Expectation, Outcome, Wish
-from foretide.control.guards import ROLLBACK
-from foretide.control.memory import Block
+from foretide.control.decisions.decision import ROLLBACK, Decision, Effect, Expectation, Outcome, Wish
+from foretide.control.decisions.explain import in_unit, number
+from foretide.control.memory import BlockedAction
 from foretide.control.world.world import Request, World
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
@@ -52,7 +51,7 @@ class EvaluationSettings:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one batch showed: latency, tuples due a second, tuples a second that it worked off."""
+    """What one batch showed: latency, tuples due a second, tuples processed a second."""
 
     at: float
     latency: float
@@ -68,20 +67,20 @@ class Evaluation:
     at: float
     wishes: tuple[Wish, ...]
     undo: tuple[Action, ...]
-    gave_back: bool
+    freed_capacity: bool
     before: tuple[Reading, ...]
     in_force_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluations:
-    """Decisions on trial, and the readings they are judged by."""
+    """Decisions under evaluation, and the readings they are judged by."""
 
     open: tuple[Evaluation, ...] = ()
     readings: tuple[Reading, ...] = ()
     batch: int | None = None
 
-    def reading(self, world: World, settings: EvaluationSettings) -> Evaluations:
+    def with_reading(self, world: World, settings: EvaluationSettings) -> Evaluations:
         """With what the last batch showed, if it is a new one."""
         latency = _latency(world)
         if latency is None or (world.batch is not None and world.batch == self.batch):
@@ -90,118 +89,145 @@ class Evaluations:
         old = bisect_right(self.readings, world.at - 2 * settings.window, key=lambda each: each.at)
         return Evaluations(self.open, (*self.readings[old:], new), world.batch)
 
-    def opening(self, decision: int, wishes: Sequence[Wish], world: World, settings: EvaluationSettings) -> Evaluations:
+    def with_decision(
+        self, decision: int, wishes: Sequence[Wish], world: World, settings: EvaluationSettings
+    ) -> Evaluations:
         """With a decision that has just been taken."""
         undo = [wish.action.undo(world.observed) for wish in wishes if wish.policy != ROLLBACK]
-        trial = Evaluation(
+        new = Evaluation(
             decision,
             world.at,
             tuple(wishes),
             tuple(action for action in undo if action is not None),
-            gave_back=all(gives_back(wish.action, world.observed) for wish in wishes),
+            freed_capacity=all(wish.action.frees_capacity(world.observed) for wish in wishes),
             before=tuple(each for each in self.readings if each.at > world.at - settings.window),
         )
-        return replace(self, open=(*self.open, trial))
+        return replace(self, open=(*self.open, new))
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """What became of decisions: effects, wishes to go back, blocks, and requests that were never carried out."""
+class EvaluationResult:
+    """What is known of decisions by now.
 
-    trials: Evaluations
+    Attributes:
+        evaluations: Those that go on.
+        effects: What the others achieved.
+        rollbacks: Wishes to undo those that made things worse.
+        blocked: Their actions, which may not be taken again for a while.
+        unobserved: Requests that were never carried out.
+    """
+
+    evaluations: Evaluations
     effects: tuple[Effect, ...] = ()
     rollbacks: tuple[Wish, ...] = ()
-    blocks: tuple[Block, ...] = ()
-    lost: tuple[Request, ...] = field(default=())
+    blocked: tuple[BlockedAction, ...] = ()
+    unobserved: tuple[Request, ...] = ()
 
 
-def follow(trials: Evaluations, world: World, settings: EvaluationSettings) -> Followed:
-    """Judge what can be judged by now."""
-    trials = trials.reading(world, settings)
-    lost = tuple(each for each in world.requested if _overdue(each, world, settings))
-    given_up = {request.decision for request in lost}
-    still: list[Evaluation] = []
+def evaluate(evaluations: Evaluations, world: World, settings: EvaluationSettings) -> EvaluationResult:
+    """Judge the decisions that can be judged by now."""
+    evaluations = evaluations.with_reading(world, settings)
+    unobserved = tuple(each for each in world.requested if _overdue(each, world, settings))
+    given_up = {request.decision for request in unobserved}
+    still_open: list[Evaluation] = []
     effects: list[Effect] = []
     rollbacks: list[Wish] = []
-    blocks: list[Block] = []
-    for trial in trials.open:
-        if trial.decision in given_up:
-            words = f"was not observed within {world.at - trial.at:.0f} s"
-            effects.append(Effect(trial.decision, "never observed", words))
+    blocked: list[BlockedAction] = []
+    for evaluation in evaluations.open:
+        if evaluation.decision in given_up:
+            words = f"was not observed within {world.at - evaluation.at:.0f} s"
+            effects.append(Effect(evaluation.decision, "never observed", words))
             continue
-        running = _confirmed(trial, world)
-        if running.in_force_at is None or world.at < running.in_force_at + settings.window:
-            still.append(running)
+        current = _confirmed(evaluation, world)
+        if current.in_force_at is None or world.at < current.in_force_at + settings.window:
+            still_open.append(current)
             continue
-        effect = judge(running, trials.readings, world, settings)
+        effect = _effect(current, evaluations.readings, world, settings)
         effects.append(effect)
-        if effect.verdict == "worse" and settings.roll_back and running.undo:
-            rollbacks += _back(running, effect)
-            blocks += [Block(w.action, running.gave_back, world.at + settings.block) for w in running.wishes]
-    return Followed(replace(trials, open=tuple(still)), tuple(effects), tuple(rollbacks), tuple(blocks), lost)
+        if effect.outcome == "worse" and settings.roll_back and current.undo:
+            until = world.at + settings.block
+            rollbacks += _rollbacks(current, effect)
+            blocked += [BlockedAction(wish.action, current.freed_capacity, until) for wish in current.wishes]
+    rest = replace(evaluations, open=tuple(still_open))
+    return EvaluationResult(rest, tuple(effects), tuple(rollbacks), tuple(blocked), unobserved)
 
 
-def close(trials: Evaluations, world: World, settings: EvaluationSettings) -> tuple[Evaluations, tuple[Effect, ...]]:
-    """Judge what is open before something new disturbs it; too short a time leaves it unclear."""
-    effects = tuple(judge(trial, trials.readings, world, settings) for trial in trials.open)
-    return replace(trials, open=()), tuple(
-        replace(e, verdict="unclear") if e.verdict == "worse" else e for e in effects
+def close_all(
+    evaluations: Evaluations, world: World, settings: EvaluationSettings
+) -> tuple[Evaluations, tuple[Effect, ...]]:
+    """Judge all open decisions before a new one disturbs them. Too short a time leaves the outcome unclear."""
+    effects = (_effect(each, evaluations.readings, world, settings) for each in evaluations.open)
+    return replace(evaluations, open=()), tuple(
+        replace(effect, outcome="unclear") if effect.outcome == "worse" else effect for effect in effects
     )
 
 
-def judge(trial: Evaluation, readings: Sequence[Reading], world: World, settings: EvaluationSettings) -> Effect:
+def merge_effects(decision: Decision, earlier: Mapping[int, Decision]) -> dict[int, Decision]:
+    """What a journal has to write for a new decision, by id: itself, and the earlier ones whose effect it tells.
+
+    A decision that is written again keeps its effect.
+    """
+    known = [effect for effect in decision.effects_of_earlier if effect.decision in earlier]
+    changed = {effect.decision: earlier[effect.decision].with_effect(effect) for effect in known}
+    same = earlier.get(decision.id)
+    if decision.effect is None and same is not None and same.effect is not None and same.at == decision.at:
+        decision = decision.with_effect(same.effect)
+    return {**changed, decision.id: decision}
+
+
+def _effect(evaluation: Evaluation, readings: Sequence[Reading], world: World, settings: EvaluationSettings) -> Effect:
     """Compare latency before and after."""
-    start = trial.in_force_at
+    start, metric = evaluation.in_force_at, world.target.metric
     after = [each for each in readings if start is not None and each.at > start]
-    took = None if start is None else start - trial.at
-    if min(len(after), len(trial.before)) < settings.readings:
+    seconds = None if start is None else start - evaluation.at
+    if min(len(after), len(evaluation.before)) < settings.readings:
         words = "too few batches before or after it to tell"
-        return Effect(trial.decision, "unclear", words, world.target.metric, in_force_after=took)
-    before, then = _typical(trial.before), _typical(after)
-    verdict = _verdict(trial, after, world, settings)
-    words = f"{world.target.metric} went from {before:.4g} to {then:.4g}: {verdict}"
-    return Effect(trial.decision, verdict, words, world.target.metric, before, then, took)
+        return Effect(evaluation.decision, "unclear", words, metric, in_force_after=seconds)
+    before, then = _median_latency(evaluation.before), _median_latency(after)
+    outcome = _outcome(evaluation, after, world, settings)
+    words = f"{metric} went from {number(before)} to {in_unit(metric, then)}: {outcome}"
+    return Effect(evaluation.decision, outcome, words, metric, before, then, seconds)
 
 
-def _verdict(trial: Evaluation, after: Sequence[Reading], world: World, settings: EvaluationSettings) -> Outcome:
-    before, then = _typical(trial.before), _typical(after)
+def _outcome(evaluation: Evaluation, after: Sequence[Reading], world: World, settings: EvaluationSettings) -> Outcome:
+    before, then = _median_latency(evaluation.before), _median_latency(after)
     if then < before * (1 - settings.tolerance):
         return "better"
-    more_load = _ratio([each.load for each in trial.before], [each.load for each in after])
+    more_load = _ratio((each.load for each in evaluation.before), (each.load for each in after))
     if more_load is not None and more_load > 1 + settings.tolerance:
         return "unclear"
     goal = world.target.latency
-    if trial.gave_back:
+    if evaluation.freed_capacity:
         limit = before * (1 + settings.saving_tolerance) if goal is None else max(goal * 1000, before)
         return "worse" if then > limit * (1 + settings.tolerance) else "no clear change"
     third = max(1, len(after) // 3)
-    rising = _typical(after[-third:]) > _typical(after[:third])
-    speed = _ratio([each.speed for each in trial.before], [each.speed for each in after])
+    rising = _median_latency(after[-third:]) > _median_latency(after[:third])
+    speed = _ratio((each.speed for each in evaluation.before), (each.speed for each in after))
     slower = speed is not None and speed < 1 - settings.tolerance
     worse = then > before * (1 + settings.tolerance) and rising and slower
     return "worse" if worse else "no clear change"
 
 
-def _typical(readings: Sequence[Reading]) -> float:
+def _median_latency(readings: Sequence[Reading]) -> float:
     return median(each.latency for each in readings)
 
 
-def _ratio(before: Sequence[float | None], after: Sequence[float | None]) -> float | None:
+def _ratio(before: Iterable[float | None], after: Iterable[float | None]) -> float | None:
     old = [value for value in before if value is not None]
     new = [value for value in after if value is not None]
     return median(new) / median(old) if old and new and median(old) > 0 else None
 
 
-def _back(trial: Evaluation, effect: Effect) -> list[Wish]:
-    reason = f"decision {trial.decision} made things worse: {effect.words}"
+def _rollbacks(evaluation: Evaluation, effect: Effect) -> list[Wish]:
+    reason = f"decision {evaluation.decision} made things worse: {effect.words}"
     expected = Expectation("what it was before", effect.metric, effect.before)
-    return [Wish(ROLLBACK, action, reason, expected) for action in trial.undo]
+    return [Wish(ROLLBACK, action, reason, expected) for action in evaluation.undo]
 
 
-def _confirmed(trial: Evaluation, world: World) -> Evaluation:
-    if trial.in_force_at is not None or not all(wish.action.in_force(world.observed) for wish in trial.wishes):
-        return trial
-    return replace(trial, in_force_at=world.at)
+def _confirmed(evaluation: Evaluation, world: World) -> Evaluation:
+    if evaluation.in_force_at is not None or not all(w.action.in_force(world.observed) for w in evaluation.wishes):
+        return evaluation
+    return replace(evaluation, in_force_at=world.at)
 
 
 def _overdue(request: Request, world: World, settings: EvaluationSettings) -> bool:

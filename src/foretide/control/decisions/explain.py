@@ -1,74 +1,163 @@
-"""A decision in plain English."""
+"""A decision in plain English: a heading, labelled parts, a summary in one line, and what became of each wish."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from foretide.control.decisions.decision import Contest, Decision, Effect, Fact, Intervention, Wish
 from foretide.metrics.catalogue.registry import CATALOGUE
 
+_WITHOUT_UNIT = frozenset({"number", "ratio"})
+_SIGNIFICANT_DIGITS = 4
+_SMALLEST, _LARGEST = 1e-9, 1e15
+"""Beyond these a number without an exponent cannot be read either."""
 
-def explain(decision: Decision) -> list[str]:
-    """Sentences: what was seen and foreseen, wanted, chosen and why, what guards changed, and what it brought."""
-    return [*_sentences(decision)]
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of an explanation. Parts with the same label follow each other."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionProgress:
+    """How far a wish got, in plain English.
+
+    Attributes:
+        target: What it changes.
+        planned: What a policy wanted, and which one.
+        requested: What was requested in the end, or why nothing was.
+        observed: Whether, and after how long, it was observed to be in force.
+    """
+
+    target: str
+    planned: str
+    requested: str
+    observed: str
+
+
+def number(value: float) -> str:
+    """A number as people write it.
+
+    >>> number(13820.4), number(2.5), number(0.0123), number(7.0)
+    ('13,820', '2.5', '0.0123', '7')
+    """
+    if not _SMALLEST <= abs(value) < _LARGEST:
+        return f"{value:g}"
+    decimals = max(_SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(abs(value))), 0)
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def in_unit(metric: str | None, value: float) -> str:
+    """A figure with the unit of its metric, if it has one."""
+    known = CATALOGUE.get(metric or "")
+    return number(value) if known is None or known.unit in _WITHOUT_UNIT else f"{number(value)} {known.unit}"
+
+
+def heading(decision: Decision) -> str:
+    """Which decision it is."""
+    advice = " (advice only: nothing was changed)" if decision.mode == "advise" else ""
+    return f"Decision {decision.id} on '{decision.query}'{advice}"
 
 
 def summary(decision: Decision) -> str:
     """One line: what is done and why, or why nothing is."""
     if decision.chosen:
-        says = "; ".join(f"{wish.action.describe()} ({wish.policy}: {wish.reason})" for wish in decision.chosen)
-        return f"advice: {says}" if decision.mode == "advise" else says
+        changes = "; ".join(f"{wish.action.describe()} ({wish.policy}: {wish.reason})" for wish in decision.chosen)
+        return f"advice: {changes}" if decision.mode == "advise" else changes
     if decision.guards:
         return f"nothing: {decision.guards[-1].guard} stopped '{decision.guards[-1].before.describe()}'"
     return "; ".join(decision.problems) or "nothing to do"
 
 
-def _sentences(decision: Decision) -> Iterator[str]:
-    yield f"Decision {decision.id} on '{decision.query}'" + (
-        " (advice: nothing was touched)." if decision.mode == "advise" else "."
+def explain(decision: Decision) -> list[Part]:
+    """What was seen and forecast, what was wanted and changed by guards, what was chosen, expected and achieved."""
+    return [*_parts(decision)]
+
+
+def _parts(decision: Decision) -> Iterator[Part]:
+    yield from (Part("Seen", _fact(fact)) for fact in decision.seen)
+    yield from (
+        Part("Forecast", f"{_fact(fact)} in {number(fact.ahead or 0)} s (by {fact.by})") for fact in decision.forecasts
     )
-    if decision.seen:
-        yield "Seen: " + ", ".join(map(_fact, decision.seen)) + "."
-    if decision.foreseen:
-        yield "Foreseen: " + ", ".join(map(_foreseen, decision.foreseen)) + "."
-    yield from (f"Wish of {wish.policy}: {wish.action.describe()}, because {wish.reason}." for wish in decision.wishes)
-    yield from map(_contest, decision.contests)
-    yield from map(_intervention, decision.guards)
-    yield from map(_choice, decision.chosen)
+    yield from (Part("Wanted", f"{_planned(wish)}, because {wish.reason}") for wish in decision.wishes)
+    yield from (Part("Overruled", _contest(contest)) for contest in decision.contests)
+    yield from (Part("Changed by guards", _intervention(each)) for each in decision.guards)
+    yield from (Part("Chosen", f"{_planned(wish)}, {wish.action.cost.words}") for wish in decision.chosen)
     if not decision.chosen:
-        yield "Nothing is changed."
-    yield from (f"Problem: {problem}." for problem in decision.problems)
-    yield from (f"Decision {news.decision} turned out: {_effect(news)}." for news in decision.news)
+        yield Part("Chosen", "no change")
+    yield from (Part("Expected", wish.expected.words) for wish in decision.chosen if wish.expected)
+    yield from (Part("Problem", problem) for problem in decision.problems)
+    yield from (
+        Part("Earlier decisions", f"decision {effect.decision}: {_effect(effect)}")
+        for effect in decision.effects_of_earlier
+    )
     if decision.effect is not None:
-        yield f"What it brought: {_effect(decision.effect)}."
+        yield Part("Achieved", _effect(decision.effect))
 
 
 def _fact(fact: Fact) -> str:
-    metric = CATALOGUE.get(fact.metric)
-    unit = f" {metric.unit}" if metric and metric.unit not in {"number", "ratio"} else ""
-    return f"{fact.metric} of '{fact.subject}' {fact.value:.4g}{unit}"
+    return f"{fact.metric} of '{fact.subject}': {in_unit(fact.metric, fact.value)}"
 
 
-def _foreseen(fact: Fact) -> str:
-    return f"{_fact(fact)} in {fact.ahead or 0:g} s (by {fact.by})"
+def _planned(wish: Wish) -> str:
+    return f"{wish.action.describe()} ({wish.policy})"
 
 
 def _contest(contest: Contest) -> str:
-    lost = contest.loser
-    return f"{contest.winner} goes before {lost.policy} on {contest.over}: not '{lost.action.describe()}'."
+    loser = contest.loser
+    return f"'{loser.action.describe()}' ({loser.policy}): {contest.winner} has precedence on {contest.over}"
 
 
 def _intervention(done: Intervention) -> str:
-    if done.after is None:
-        return f"Guard '{done.guard}' stopped '{done.before.describe()}': {done.reason}."
-    return f"Guard '{done.guard}' made '{done.before.describe()}' into '{done.after.describe()}': {done.reason}."
-
-
-def _choice(wish: Wish) -> str:
-    expected = f" Expected: {wish.expected.words}." if wish.expected else ""
-    return f"Chosen: {wish.action.describe()} (by {wish.policy}), {wish.action.cost.words}.{expected}"
+    change = "stopped" if done.after is None else f"became '{done.after.describe()}'"
+    return f"'{done.before.describe()}' ({done.policy}) {change} by {done.guard}: {done.reason}"
 
 
 def _effect(effect: Effect) -> str:
-    waited = "" if effect.in_force_after is None else f", in force after {effect.in_force_after:.3g} s"
-    return f"{effect.words}{waited}"
+    delay = "" if effect.in_force_after is None else f", in force after {number(effect.in_force_after)} s"
+    return f"{effect.words}{delay}"
+
+
+def progress_of_wishes(decision: Decision) -> list[ActionProgress]:
+    """How far every wish got, in the order in which they were made."""
+    return [_progress(decision, wish) for wish in decision.wishes]
+
+
+def _progress(decision: Decision, wish: Wish) -> ActionProgress:
+    target, planned = wish.action.target, _planned(wish)
+    final = next((each for each in decision.chosen if _came_of(each, wish)), None)
+    if final is None:
+        return ActionProgress(target, planned, f"nothing: {_why_not(decision, wish)}", "-")
+    if decision.mode == "advise":
+        return ActionProgress(target, planned, f"nothing: advice only ({final.action.describe()})", "-")
+    return ActionProgress(target, planned, final.action.describe(), _observed(decision))
+
+
+def _came_of(chosen: Wish, wish: Wish) -> bool:
+    """Whether guards made the one of the other, or two policies wanted the same."""
+    return chosen.action == wish.action or (chosen.policy, chosen.action.target) == (wish.policy, wish.action.target)
+
+
+def _why_not(decision: Decision, wish: Wish) -> str:
+    for contest in decision.contests:
+        if contest.loser == wish:
+            return f"{contest.winner} has precedence"
+    for done in decision.guards:
+        if done.after is None and (done.policy, done.before.target) == (wish.policy, wish.action.target):
+            return f"{done.guard}: {done.reason}"
+    return "it was not chosen"
+
+
+def _observed(decision: Decision) -> str:
+    effect = decision.effect
+    if effect is None:
+        return "not known yet"
+    if effect.in_force_after is not None:
+        return f"after {number(effect.in_force_after)} s"
+    return "never" if effect.outcome == "never observed" else "not before the next decision"

@@ -85,7 +85,7 @@ class PredictionError:
         found: dict[str, str] = {}
         for worker in sorted(world.observed.in_service):
             value = world.snapshot.value(self.settings.metric, worker, within=self.settings.fresh)
-            told = world.foreseen_for_now.get((self.settings.metric, worker))
+            told = world.forecast_for_now.get((self.settings.metric, worker))
             if value is None or told is None or world.observed.is_drained(worker):
                 continue
             error = abs(value - told) if self.settings.either_side else value - told

@@ -95,7 +95,7 @@ class WorkerHealth:
     def _ahead(self, world: World, metric: str, values: Mapping[str, float]) -> dict[str, float]:
         if self.horizon is None:
             return {}
-        ahead = {worker: world.foresight.expected(metric, worker, self.horizon) for worker in values}
+        ahead = {worker: world.forecasts.expected(metric, worker, self.horizon) for worker in values}
         return {worker: value for worker, value in ahead.items() if value is not None}
 
     def _of(
@@ -111,8 +111,8 @@ class WorkerHealth:
         looks = [
             Suspicion(_times(value, usual, symptom.floor), f"{symptom.metric} is {value:.4g}, of its peers {usual:.4g}")
         ]
-        told = world.foreseen_for_now.get((symptom.metric, worker))
-        votes = world.foresight.vote(symptom.metric, worker) is not None
+        told = world.forecast_for_now.get((symptom.metric, worker))
+        votes = world.forecasts.trusted(symptom.metric, worker) is not None
         if told is not None and votes and value > _ALIKE * usual:
             words = f"{symptom.metric} is {value:.4g} where {told:.4g} was foreseen"
             looks.append(Suspicion(_times(value, told, symptom.floor), words))

@@ -1,4 +1,4 @@
-"""What is foreseen, as values: distributions at some horizons, who made them, and whether they may vote."""
+"""Forecasts as values: distributions at some horizons, the model that made them, and whether they may vote."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from foretide.metrics.snapshot import Key
 
 @dataclass(frozen=True, slots=True)
 class ForecastPoint:
-    """What is expected so many seconds from now: the mean, and quantiles where the model has them."""
+    """What is expected `seconds` from now: the mean, and quantiles if the model has them."""
 
     seconds: float
     mean: float
     quantiles: Mapping[float, float] = field(default_factory=dict)
 
     def value(self, quantile: float | None = None) -> float:
-        """The mean, or the nearest quantile at or above the one asked for; the mean where there is none."""
+        """The mean, or the nearest quantile at or above the one asked for; the mean if there is none."""
         if quantile is None:
             return self.mean
         high = [level for level in self.quantiles if level >= quantile]
@@ -31,7 +31,7 @@ class Forecast:
     Attributes:
         by: The model that made it.
         points: At least one, in order of time.
-        may_vote: False if it is known to do worse than the last value; None leaves that to the loop's own book.
+        may_vote: False if it is known to do worse than the last value; None leaves that to the loop's own scores.
     """
 
     by: str
@@ -42,37 +42,32 @@ class Forecast:
         """The point nearest to a horizon."""
         return min(self.points, key=lambda point: abs(point.seconds - seconds))
 
-    def most(self, seconds: float, quantile: float | None = None) -> float:
-        """The highest value on the way to a horizon."""
-        near = [point for point in self.points if point.seconds <= seconds] or [self.at(seconds)]
-        return max(point.value(quantile) for point in near)
-
 
 @dataclass(frozen=True, slots=True)
 class Forecasts:
-    """Everything that is foreseen, by metric and subject."""
+    """All forecasts by series: metric and subject."""
 
-    outlooks: Mapping[Key, Forecast] = field(default_factory=dict)
+    by_series: Mapping[Key, Forecast] = field(default_factory=dict)
 
-    def vote(self, metric: str, subject: str) -> Forecast | None:
-        """The outlook, if there is one that may vote."""
-        found = self.outlooks.get((metric, subject))
+    def trusted(self, metric: str, subject: str) -> Forecast | None:
+        """The forecast of a series, if there is one that may vote."""
+        found = self.by_series.get((metric, subject))
         return found if found is not None and found.may_vote is not False else None
 
     def expected(self, metric: str, subject: str, seconds: float, quantile: float | None = None) -> float | None:
-        """The value that is expected at a horizon; None where nothing that may vote says so."""
-        outlook = self.vote(metric, subject)
-        return None if outlook is None else outlook.at(seconds).value(quantile)
+        """The value expected at a horizon; None without a forecast that may vote."""
+        forecast = self.trusted(metric, subject)
+        return None if forecast is None else forecast.at(seconds).value(quantile)
 
-    def with_plain(self, forecasts: Mapping[Key, float], seconds: float) -> Forecasts:
-        """With plain values added (a snapshot's forecasts), where nothing better is known."""
-        plain = {key: Forecast("snapshot", (ForecastPoint(seconds, value),)) for key, value in forecasts.items()}
-        return Forecasts({**plain, **self.outlooks}) if plain else self
+    def with_plain(self, values: Mapping[Key, float], seconds: float) -> Forecasts:
+        """With plain values (the forecasts of a snapshot) for series that have no forecast."""
+        plain = {key: Forecast("snapshot", (ForecastPoint(seconds, value),)) for key, value in values.items()}
+        return Forecasts({**plain, **self.by_series}) if plain else self
 
-    def without(self, keys: frozenset[Key]) -> Forecasts:
+    def without_votes(self, keys: frozenset[Key]) -> Forecasts:
         """With the vote taken from some."""
         if not keys:
             return self
         return Forecasts(
-            {key: replace(look, may_vote=False) if key in keys else look for key, look in self.outlooks.items()}
+            {key: replace(each, may_vote=False) if key in keys else each for key, each in self.by_series.items()}
         )

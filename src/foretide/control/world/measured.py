@@ -35,7 +35,7 @@ def arrivals(world: World, horizon: float | None = None, quantile: float | None 
     rates: dict[str, float] = {}
     missing: list[str] = []
     for spout in world.setup.spouts:
-        ahead = None if horizon is None else world.foresight.expected("arrival_rate", spout, horizon, quantile)
+        ahead = None if horizon is None else world.forecasts.expected("arrival_rate", spout, horizon, quantile)
         now = world.snapshot.value("arrival_rate", spout, within=FRESH)
         if now is None and ahead is None:
             missing.append(f"arrival_rate of '{spout}'")

@@ -30,22 +30,22 @@ class World:
         setup: What the query is made of.
         snapshot: What was measured.
         observed: What is in force.
-        foresight: What is foreseen.
+        forecasts: What is expected.
         target: What is to be held.
         orders: What a person has asked for; goes before every policy.
         requested: What was asked for and is not observed yet. The loop fills it in.
-        foreseen_for_now: What forecasts made earlier had said about the present. The loop fills it in.
+        forecast_for_now: What earlier forecasts said about the present. The loop fills it in.
         joins: What is known of each join, by its name.
     """
 
     setup: Setup
     snapshot: Snapshot
     observed: Observed
-    foresight: Forecasts = field(default_factory=Forecasts)
+    forecasts: Forecasts = field(default_factory=Forecasts)
     target: Target = field(default_factory=Target)
     orders: tuple[Action, ...] = ()
     requested: tuple[Request, ...] = ()
-    foreseen_for_now: Mapping[Key, float] = field(default_factory=dict)
+    forecast_for_now: Mapping[Key, float] = field(default_factory=dict)
     joins: Mapping[str, JoinView] = field(default_factory=dict)
 
     @property

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from foretide.control.history.recorded import RecordedWorld
+from foretide.control.history import RecordedWorld
 from foretide.control.world.forecasts import Forecasts
 from foretide.control.world.world import World
 from foretide.runtime.loop.orders import Orders
@@ -71,7 +71,7 @@ class WorldReader:
 
     def forecast(self, metric: str, subject: str) -> Forecast | None:
         """The forecast of one metric at this moment, whether policies use it or not."""
-        return self._all_forecasts(time.time()).outlooks.get((metric, subject))
+        return self._all_forecasts(time.time()).by_series.get((metric, subject))
 
     @property
     def target(self) -> Target:

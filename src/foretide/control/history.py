@@ -1,22 +1,43 @@
-"""Worlds out of recorded samples: the newest figure of everything at the end of each batch.
-
-What was in force is read from figures where they tell: the rows of each task show a route, samples of a worker show
-that it was alive. What they cannot tell is as it was recorded, and else as by default: all tasks of a pool at work.
-"""
+"""What a replay needs besides samples: what the query was made of, what was to be held, and what was in force."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from foretide.control.history.recorded import RecordedWorld
+from foretide.control.actions.registry import Action
+from foretide.control.decisions.decision import Decision
+from foretide.control.step import Control, step
 from foretide.control.world.observed import Observed, Weights
-from foretide.control.world.setup import OperatorSetup, Target
+from foretide.control.world.setup import OperatorSetup, Setup, Target
 from foretide.control.world.world import World
+from foretide.joins.view import JoinView
 from foretide.metrics.catalogue.registry import at_level
 from foretide.metrics.metric import Level, Sample
 from foretide.metrics.smoothing import Smoother
 from foretide.metrics.snapshot import Key, Snapshot, freeze
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedWorld:
+    """How a query was set up, from a moment on until the next such record.
+
+    Attributes:
+        at: Seconds since 1970.
+        setup: What the query is made of.
+        target: What is to be held.
+        observed: What is in force. Its routes count for batches that read its route version.
+        policies: The names of those that control it, in order of rank.
+        joins: What was known of its joins, window by window.
+    """
+
+    at: float
+    setup: Setup
+    target: Target = field(default_factory=Target)
+    observed: Observed = field(default_factory=Observed)
+    policies: tuple[str, ...] = ()
+    joins: Mapping[str, JoinView] = field(default_factory=dict)
+
 
 BATCH = "batch"
 ALIVE = 60.0
@@ -115,3 +136,38 @@ class _Recording:
         rows = {task: rows for task, (rows, at) in seen.items() if at == last}
         weights = tuple(rows.get(task, 0.0) for task in range(part.pool))
         return weights if any(weights) else (1.0,) * part.pool
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A decision that was advised, how many times in a row, and when last. Nothing follows it, so it comes again."""
+
+    decision: Decision
+    times: int
+    last: float
+
+
+def replay(control: Control, worlds: Iterable[World]) -> Iterator[Decision]:
+    """A decision, marked as advice, for each world of a recording in order of time."""
+    advising = replace(control, mode="advise")
+    state = advising.start()
+    for world in worlds:
+        state, decision = step(advising, state, world)
+        yield decision
+
+
+def advice(decisions: Iterable[Decision]) -> list[Advice]:
+    """Those decisions that advise something new: what was advised last for all their targets counts as repeated."""
+    said: list[Advice] = []
+    latest: dict[str, tuple[Action, int]] = {}
+    for decision in (each for each in decisions if each.chosen):
+        before = [latest.get(action.target) for action in decision.actions]
+        if all(
+            known is not None and known[0] == action for known, action in zip(before, decision.actions, strict=True)
+        ):
+            for place in {known[1] for known in before if known is not None}:
+                said[place] = replace(said[place], times=said[place].times + 1, last=decision.at)
+            continue
+        latest |= {action.target: (action, len(said)) for action in decision.actions}
+        said.append(Advice(decision, 1, decision.at))
+    return said

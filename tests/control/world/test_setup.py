@@ -2,8 +2,7 @@
 
 import pytest
 
-from foretide.control.world.latency import Latency
-from foretide.control.world.setup import Target
+from foretide.control.world.setup import Latency, Target
 from foretide.errors import ControlSettingError, DurationError
 
 

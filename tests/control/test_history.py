@@ -9,13 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.control.actions.registry import Quarantine, SetReplicas, SetSplit
-from foretide.control.decisions.codec import from_json, to_json
 from foretide.control.decisions.decision import Contest, Decision, Effect, Intervention, Wish
-from foretide.control.decisions.news import entries
-from foretide.control.decisions.progress import courses
-from foretide.control.history.recorded import RecordedWorld
-from foretide.control.history.replay import advice, replay
-from foretide.control.history.worlds import worlds
+from foretide.control.decisions.decision_json import from_json, to_json
+from foretide.control.decisions.effects import merge_effects
+from foretide.control.decisions.explain import progress_of_wishes
+from foretide.control.history import RecordedWorld, advice, replay, worlds
 from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
 from foretide.control.policies.replicas import Replicas
@@ -25,7 +23,7 @@ from foretide.control.step import Control, step
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import OperatorSetup, Setup, Target
 from foretide.control.world.world import World
-from foretide.errors import DecisionFormatError
+from foretide.errors import CodecError
 from foretide.joins.plan import JoinPlan, KeyGrid, KeyLoad, TailLoad
 from foretide.joins.view import JoinView
 from foretide.metrics.metric import Sample
@@ -116,7 +114,7 @@ def test_a_damaged_setup_is_refused_by_one_kind_of_error(record, data):
     damaged = text[:place] + data.draw(st.sampled_from(["", "x", "0", '"', "null", "-1"])) + text[place + 1 :]
     try:
         from_json(RecordedWorld, damaged)
-    except DecisionFormatError:
+    except CodecError:
         return
 
 
@@ -126,7 +124,7 @@ def test_a_damaged_setup_is_refused_by_one_kind_of_error(record, data):
      {"setup": {"query": "q", "operators": [{"name": "a", "pool": 0}]}}, {"format": 2}, {"at": "soon"}],
 )  # fmt: skip
 def test_what_has_another_type_or_makes_no_sense_is_refused(change):
-    with pytest.raises(DecisionFormatError):
+    with pytest.raises(CodecError):
         from_json(RecordedWorld, json.dumps({**json.loads(to_json(RECORDED)), **change}))
 
 
@@ -227,7 +225,7 @@ def test_a_replay_plans_joins_by_what_was_recorded_of_them_window_by_window():
     assert "shoes into 2 x 2" in second.wishes[0].reason
 
 
-# ---- advice, news, courses
+# ---- advice, effects, progress
 
 
 def wish(action, policy="replicas"):
@@ -246,13 +244,13 @@ def test_advice_that_is_repeated_counts_once():
     assert [(each.decision.id, each.times, each.last) for each in said] == [(1, 2, 3.0), (4, 2, 6.0), (5, 1, 5.0)]
 
 
-def test_news_reach_only_decisions_that_are_kept():
-    news = Effect(1, "worse", "latency doubled")
-    later = Decision(2, 2.0, "q", news=(news, replace(news, decision=9)))
-    assert entries(later, {1: decided(1)}) == {1: decided(1).with_effect(news), 2: later}
+def test_effects_reach_only_decisions_that_are_kept():
+    effect = Effect(1, "worse", "latency doubled")
+    later = Decision(2, 2.0, "q", effects_of_earlier=(effect, replace(effect, decision=9)))
+    assert merge_effects(later, {1: decided(1)}) == {1: decided(1).with_effect(effect), 2: later}
 
 
-def test_the_course_of_a_wish_tells_planned_requested_and_observed_apart():
+def test_the_progress_of_a_wish_tells_planned_requested_and_observed_apart():
     wanted, allowed = wish(SetReplicas("parse", 9)), wish(SetReplicas("parse", 8))
     late = wish(SetReplicas("count", 2), "reactive")
     lost = wish(SetSplit("parse", (1.0, 2.0)), "bypass")
@@ -266,16 +264,16 @@ def test_the_course_of_a_wish_tells_planned_requested_and_observed_apart():
             Intervention("cooldown", "reactive", late.action, None, "too early"),
         ),
     )  # fmt: skip
-    first, second, third = courses(decision)
+    first, second, third = progress_of_wishes(decision)
     assert (first.planned, first.requested, first.observed) == (
         "use 9 replicas behind edge 'parse' (replicas)", "use 8 replicas behind edge 'parse'", "not known yet",
     )  # fmt: skip
-    assert second.requested == "nothing: guard 'cooldown', too early"
-    assert third.requested == "nothing: replicas goes before it"
-    assert courses(replace(decision, mode="advise"))[0].requested.startswith("nothing: only advice")
+    assert second.requested == "nothing: cooldown: too early"
+    assert third.requested == "nothing: replicas has precedence"
+    assert progress_of_wishes(replace(decision, mode="advise"))[0].requested.startswith("nothing: advice only")
     for effect, observed in [
         (Effect(1, "better", "x", in_force_after=1.25), "after 1.25 s"),
         (Effect(1, "never observed", "x"), "never"),
         (Effect(1, "unclear", "x"), "not before the next decision"),
     ]:
-        assert courses(decision.with_effect(effect))[0].observed == observed
+        assert progress_of_wishes(decision.with_effect(effect))[0].observed == observed

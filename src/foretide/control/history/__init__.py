@@ -1,1 +1,0 @@
-"""Recorded worlds, and deciding them again."""
