@@ -11,13 +11,12 @@ when the last stage has ended.
 from __future__ import annotations
 
 import math
-from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from foretide.graphs import in_order
 from foretide.simulation.intake import Intake, Rows
-from foretide.simulation.pipeline import components
 from foretide.simulation.report import Books
 from foretide.simulation.stages import SimulatedStage
 
@@ -115,10 +114,11 @@ def _stage_order(network: Network) -> tuple[list[int], set[tuple[int, int]]]:
     >>> _stage_order(Network(operators, (Flow("b", "a"), Flow("b", "c", 0.5), Flow("c", "b", 0.5))))
     ([1, 0, 2], {(2, 1)})
     """
-    together = {(i, j) for group in components(network) for i in group for j in group}
-    flows = {(int(i), int(j)) for i, j in np.argwhere(network.gains > 0)}
-    feedback = {(i, j) for i, j in flows & together if j <= i}
-    sorter = TopologicalSorter({index: set() for index in range(len(network.names))})
-    for source, target in flows - feedback:
-        sorter.add(target, source)
-    return list(sorter.static_order()), feedback
+    together = [set(loop) for loop in network.loops]
+    flows = [(source, target) for source, targets in network.successors.items() for target in targets]
+    feedback = {flow for flow in flows if flow[1] <= flow[0] and any(loop.issuperset(flow) for loop in together)}
+    inputs = {
+        index: [source for source, target in flows if target == index and (source, target) not in feedback]
+        for index in network.successors
+    }
+    return in_order(inputs), feedback

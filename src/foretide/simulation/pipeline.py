@@ -10,18 +10,17 @@ way leaves anything out, and how long the windows are changes nothing but the me
 from __future__ import annotations
 
 import math
-from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from foretide.graphs import components
 from foretide.simulation.events import ArrayPart, EventPart, SimulatedOperator
 from foretide.simulation.report import Books
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from foretide.queueing.network import Network
     from foretide.simulation.scenario import Scenario
 
 _WINDOW = 50_000
@@ -35,7 +34,7 @@ def run_pipeline(
     books = Books.of_pipeline(scenario)
     generators = rng.spawn(len(books.tuples))
     operators = [SimulatedOperator(scenario, i, each, books) for i, each in enumerate(generators)]
-    parts = [_part(members, operators, books) for members in components(scenario.network)]
+    parts = [_part(members, operators, books) for members in components(scenario.network.successors)]
     for horizon in _horizons(scenario, window):
         for operator in operators:
             operator.take_in(horizon)
@@ -43,26 +42,6 @@ def run_pipeline(
             part.advance(horizon)
         progress(min(horizon / scenario.duration, 1.0))
     return books
-
-
-def components(network: Network) -> list[tuple[int, ...]]:
-    """Operators by position, those that reach one another together, each group after all that flow into it.
-
-    >>> from foretide.queueing.network import Flow, Network, Operator
-    >>> operators = tuple(Operator(name, 1.0) for name in "abc")
-    >>> components(Network(operators, (Flow("b", "a"), Flow("b", "c", 0.5), Flow("c", "b", 0.5))))
-    [(1, 2), (0,)]
-    """
-    direct = network.gains > 0
-    reach = direct | np.eye(len(direct), dtype=bool)
-    for middle in range(len(direct)):
-        reach |= np.outer(reach[:, middle], reach[middle])
-    group_of = [tuple(np.flatnonzero(row).tolist()) for row in reach & reach.T]
-    sorter: TopologicalSorter[tuple[int, ...]] = TopologicalSorter({group: set() for group in group_of})
-    for source, target in np.argwhere(direct).tolist():
-        if group_of[source] != group_of[target]:
-            sorter.add(group_of[target], group_of[source])
-    return list(sorter.static_order())
 
 
 def _part(members: tuple[int, ...], operators: list[SimulatedOperator], books: Books) -> ArrayPart | EventPart:
