@@ -1,6 +1,6 @@
 """Trouble that announces itself: how soon each policy acts on a worker that is about to be slow.
 
-A net of the workers learns from a rehearsal without control, in which foreign processes read from the disk before they
+A net of the workers learns from a simulation without control, in which foreign processes read from the disk before they
 take a worker's cores. Then new trouble comes, and `Bypass` with that net's foresight stands beside rules that see what
 is measured only. Seconds are counted from the moment the worker becomes slow: below zero is before it.
 """
@@ -17,8 +17,8 @@ from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.prediction_error import PredictionError, PredictionErrorSettings
 from foretide.control.policies.reactive import Reactive
 from foretide.control.policies.static import Static
-from foretide.control.rehearsal import Foresee, Report, rehearse
-from foretide.control.rehearsal_rig import Hog, Load, Rig
+from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
+from foretide.control.simulation.simulate import ControlReport, ForecastFunction, simulate_control
 from foretide.control.step import Control
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.world import World
@@ -28,6 +28,7 @@ from foretide.forecasting.workers.forecaster import WorkerForecaster
 from foretide.forecasting.workers.frames import MachineFrame, WorkerNetSettings
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
+from foretide.simulation.fluid import Load
 from foretide.workloads.announced import Trouble, reading, troubles
 
 TIME = "worker_tuple_execution_time_ms"
@@ -40,16 +41,22 @@ NET = WorkerNetSettings(
 )  # fmt: skip
 
 
-def stand(found: Sequence[Trouble]) -> Rig:
-    """Two bolts on four workers, with the trouble as hogs."""
+def make_scenario(found: Sequence[Trouble]) -> ControlScenario:
+    """Two bolts on four workers, with the trouble as slow."""
     network = Network(
         (Operator("read", 1e6), Operator("parse", 500.0), Operator("count", 1000.0)),
         (Flow("read", "parse"), Flow("parse", "count")),
         {"read": 1.0},
     )
-    hogs = tuple(Hog(each.worker, each.factor, each.start, each.end) for each in found)
+    slow = tuple(SlowExecutor(each.worker, each.factor, each.start, each.end) for each in found)
     costs = BatchCosts(16, fixed_cost=0.2, task_cost=0.001, trigger=1.0)
-    return Rig(network, {"read": 4, "parse": 16, "count": 16}, {"parse": 8, "count": 8}, costs=costs, hogs=hogs)
+    return ControlScenario(
+        network,
+        {"read": 4, "parse": 16, "count": 16},
+        {"parse": 8, "count": 8},
+        costs=costs,
+        slow_executors=slow,
+    )
 
 
 def frame_of(world: World, found: Sequence[Trouble], rng: np.random.Generator) -> MachineFrame:
@@ -63,26 +70,28 @@ def frame_of(world: World, found: Sequence[Trouble], rng: np.random.Generator) -
 
 
 def learnt(seed: int, seconds: float) -> State:
-    """The state of a net that has seen a rehearsal full of trouble, and acted on none of it."""
+    """The state of a net that has seen a simulation full of trouble, and acted on none of it."""
     found, rng, frames = troubles(seed, seconds, WORKERS), np.random.default_rng(seed), []
 
     def watch(world: World) -> Forecasts:
         frames.append(frame_of(world, found, rng))
         return Forecasts()
 
-    rehearse(Control((Static(),)), stand(found), Load([1000.0] * int(seconds)), period=PERIOD, foresee=watch)
+    simulate_control(
+        Control((Static(),)), make_scenario(found), Load([1000.0] * int(seconds)), period=PERIOD, forecast=watch
+    )
     net = WorkerForecaster(seed, NET)
     net.learn(frames)
     net.retrain()
     return net.state()
 
 
-def foreseeing(state: State, found: Sequence[Trouble], seed: int) -> Foresee:
+def foreseeing(state: State, found: Sequence[Trouble], seed: int) -> ForecastFunction:
     """What the net says in each cycle, from the figures so far."""
     net, rng = WorkerForecaster(0, NET), np.random.default_rng(seed)
     net.restore(state)
 
-    def foresee(world: World) -> Forecasts:
+    def forecast(world: World) -> Forecasts:
         net.learn([frame_of(world, found, rng)])
         looks = {}
         for worker, targets in net.forecast(NET.horizon).items():
@@ -96,7 +105,7 @@ def foreseeing(state: State, found: Sequence[Trouble], seed: int) -> Foresee:
             looks[TIME, worker] = Forecast("interference net", points)
         return Forecasts(looks)
 
-    return foresee
+    return forecast
 
 
 def unchanged(world: World) -> Forecasts:
@@ -111,7 +120,7 @@ def unchanged(world: World) -> Forecasts:
     )
 
 
-def first_act(report: Report, trouble: Trouble) -> float | None:
+def first_act(report: ControlReport, trouble: Trouble) -> float | None:
     """Seconds from the trouble to the first thing done about it since it was announced."""
     kinds = (Quarantine, QuarantineHost, SetReplicas)
     acts = [
@@ -140,9 +149,11 @@ def announced(*, quick: bool) -> list[dict[str, Any]]:
         acts, tails, early = [], [], 0
         for seed in range(2 if quick else 10):
             trouble = Trouble(WORKERS[seed % 4], 6.0, 200.0 + 1.7 * seed, 260.0, 15.0)
-            foresee = {True: foreseeing(state, [trouble], seed + 50), False: unchanged, None: None}[by_net]
+            forecast = {True: foreseeing(state, [trouble], seed + 50), False: unchanged, None: None}[by_net]
             load = Load([1000.0] * 260)
-            report = rehearse(Control((policy,)), stand([trouble]), load, period=PERIOD, foresee=foresee)
+            report = simulate_control(
+                Control((policy,)), make_scenario([trouble]), load, period=PERIOD, forecast=forecast
+            )
             acts.append(first_act(report, trouble))
             early += sum(d.at < trouble.start - trouble.lead for d in report.decisions if name.startswith("bypass"))
             tails.append(report.latency(0.99, trouble.start))

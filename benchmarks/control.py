@@ -22,8 +22,15 @@ from foretide.control.policies.processors import Processors
 from foretide.control.policies.reactive import Reactive, ReactiveSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
 from foretide.control.policies.static import Static
-from foretide.control.rehearsal import Predictor, Report, last_value, moving_average, perfect, rehearse
-from foretide.control.rehearsal_rig import Load, Rig
+from foretide.control.simulation.scenario import ControlScenario
+from foretide.control.simulation.simulate import (
+    ControlReport,
+    Predictor,
+    last_value,
+    moving_average,
+    perfect,
+    simulate_control,
+)
 from foretide.control.step import Control, step
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import OperatorSetup, Setup, Target
@@ -34,6 +41,7 @@ from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Snapshot
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
+from foretide.simulation.fluid import Load
 from foretide.workloads.traces import load_trace
 
 INTERVAL = 30.0
@@ -131,7 +139,7 @@ def decision_time(cycles: int) -> list[dict[str, Any]]:
 # ---- a day of load
 
 
-def rig(peak: float) -> Rig:
+def make_scenario(peak: float) -> ControlScenario:
     """Four operators as in pa-sps, sized so that a pool of 32 each carries the peak of the load."""
     network = Network(
         (Operator("read", 1e7), Operator("classify", 400.0), Operator("score", 800.0), Operator("store", 1600.0)),
@@ -141,7 +149,7 @@ def rig(peak: float) -> Rig:
     pools = {"read": 8, "classify": 32, "score": 32, "store": 32}
     costs = BatchCosts(1, fixed_cost=0.3, task_cost=0.0005, trigger=5.0)
     needed = replicas_needed(network, peak)
-    return Rig(network, pools, needed, costs, executors=16, cores_per_executor=4)
+    return ControlScenario(network, pools, needed, costs, executors=16, cores_per_executor=4)
 
 
 def replicas_needed(network: Network, rate: float, busy: float = BUSY) -> dict[str, int]:
@@ -177,12 +185,12 @@ def strategies(load: Load, predictors: Mapping[str, Callable[[Load], Predictor |
     return chosen
 
 
-def table(load: Load, stand: Rig, reports: Mapping[str, Report]) -> list[dict[str, Any]]:
+def table(load: Load, scenario: ControlScenario, reports: Mapping[str, ControlReport]) -> list[dict[str, Any]]:
     """The table of pa-sps, and the tail of the latency beside its mean."""
     over = reports["static peak"].replica_seconds
 
     def needed(rate: float) -> int:
-        return sum(replicas_needed(stand.network, rate).values())
+        return sum(replicas_needed(scenario.network, rate).values())
 
     return [
         {
@@ -204,14 +212,14 @@ def table(load: Load, stand: Rig, reports: Mapping[str, Report]) -> list[dict[st
 def compared(
     load: Load, predictors: Mapping[str, Callable[[Load], Predictor | None]] = PREDICTORS
 ) -> list[dict[str, Any]]:
-    """Every strategy over the same load, on a stand that just carries its peak."""
+    """Every strategy over the same load, on a scenario that just carries its peak."""
     peak = max(load.mean(start, start + INTERVAL) for start in np.arange(0.0, load.seconds - INTERVAL, INTERVAL))
-    stand = rig(peak)
+    scenario = make_scenario(peak)
     reports = {
-        name: rehearse(control, stand, load, predictor=predictor, interval=INTERVAL)
+        name: simulate_control(control, scenario, load, predictor=predictor, interval=INTERVAL)
         for name, (control, predictor) in strategies(load, predictors).items()
     }
-    return table(load, stand, reports)
+    return table(load, scenario, reports)
 
 
 def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - no pictures here

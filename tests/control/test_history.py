@@ -17,8 +17,8 @@ from foretide.control.history import RecordedWorld, advice, replay, worlds
 from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
 from foretide.control.policies.replicas import Replicas
-from foretide.control.rehearsal_plant import Plant
-from foretide.control.rehearsal_rig import Hog, Load, Rig
+from foretide.control.simulation.query import SimulatedQuery
+from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
 from foretide.control.step import Control, step
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import OperatorSetup, Setup, Target
@@ -29,6 +29,7 @@ from foretide.joins.view import JoinView
 from foretide.metrics.metric import Sample
 from foretide.metrics.smoothing import Fading
 from foretide.queueing.network import Flow, Network, Operator
+from foretide.simulation.fluid import Load
 
 names = st.text(min_size=1, max_size=5)
 weights = st.lists(st.floats(0, 9), max_size=4).map(tuple)
@@ -195,17 +196,22 @@ def test_a_replay_of_recorded_samples_decides_what_the_loop_decides_on_the_live_
     network = Network(
         (Operator("read", 100_000.0), Operator("parse", 500.0)), (Flow("read", "parse", 1.0),), {"read": 1000.0}
     )
-    rig = Rig(network, pools={"read": 4, "parse": 16}, replicas={"parse": 4}, hogs=(Hog("2", 4.0, start=30.0),))
-    plant = Plant(rig, Load([400.0] * 60 + [2500.0] * 60))
+    scenario = ControlScenario(
+        network,
+        pools={"read": 4, "parse": 16},
+        replicas={"parse": 4},
+        slow_executors=(SlowExecutor("2", 4.0, start=30.0),),
+    )
+    query = SimulatedQuery(scenario, Load([400.0] * 60 + [2500.0] * 60))
     control = Control((Bypass(), Replicas()), mode="advise")
     state, live, samples = control.start(), [], []
-    while plant.run() is not None:
-        snapshot = plant.snapshot()
+    while query.run() is not None:
+        snapshot = query.snapshot()
         samples += [sample for sample in snapshot.samples() if sample.at == snapshot.at]
-        world = World(rig.setup(), snapshot, plant.observed())
+        world = World(scenario.setup(), snapshot, query.observed())
         state, decision = step(control, state, world)
         live.append(decision)
-    recorded = RecordedWorld(0.0, rig.setup(), observed=plant.observed())
+    recorded = RecordedWorld(0.0, scenario.setup(), observed=query.observed())
     again = list(replay(control, worlds([recorded], sorted(samples, key=lambda sample: sample.at))))
     assert len(again) == len(live) > 50
     assert [each.actions for each in again] == [each.actions for each in live]

@@ -13,7 +13,7 @@ from foretide.queueing.completion import expected_completion_time
 from foretide.queueing.model import Model, SimulationPlan
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.queueing.sojourn import expected_sojourns, expected_total_sojourn, utilization
-from foretide.simulation.model import scenario_of
+from foretide.simulation.scenario import scenario_of
 from foretide.simulation.simulate import simulate
 
 

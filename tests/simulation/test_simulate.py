@@ -6,11 +6,10 @@ import pytest
 from foretide.errors import ModelError
 from foretide.queueing.model_file import model_from_toml
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.model import scenario_of
 from foretide.simulation.pipeline import run_pipeline
-from foretide.simulation.report import report
+from foretide.simulation.results import report
 from foretide.simulation.routes import RouteChange
-from foretide.simulation.scenario import Scenario
+from foretide.simulation.scenario import Scenario, scenario_of
 from foretide.simulation.simulate import simulate
 from foretide.simulation.variation import ArrivalStream, RateCurve, Variation
 from foretide.simulation.workers import Outage, Slowdown
@@ -71,8 +70,8 @@ def test_windows_change_nothing(options):
     scenario = diamond(**options)
 
     def with_window(window):
-        books = run_pipeline(scenario, np.random.default_rng(5), lambda _: None, window)
-        return np.sort(books.ledger.completion_times), report(scenario, books)
+        records = run_pipeline(scenario, np.random.default_rng(5), lambda _: None, window)
+        return np.sort(records.trees.completion_times), report(scenario, records)
 
     (small_times, small), (large_times, large) = with_window(137), with_window(10**9)
     assert np.array_equal(small_times, large_times)

@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 
 from foretide.simulation.routes import RouteChange, Router
-from foretide.simulation.stations import RoutedStation, SharedStation, UnevenStation
-from foretide.simulation.workers import Outage, Slowdown, WorkerTimeline, timelines
+from foretide.simulation.workers import (
+    Outage,
+    RoutedStation,
+    SharedStation,
+    Slowdown,
+    UnevenStation,
+    WorkerTimeline,
+    timelines,
+)
 
 
 class Reference:

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from foretide.errors import ModelError, Problem
+from foretide.graphs import in_order, loops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -133,20 +133,15 @@ def _plan(bolt: ReplicaInput, received: float, backlog: float, interval: float) 
 
 def _checked_order(
     bolts: Sequence[ReplicaInput], edges: Sequence[ReplicaFlow], forecast: Mapping[str, float], interval: float
-) -> tuple[str, ...]:
+) -> list[str]:
     """The bolts from the sources on, or everything that is wrong."""
     problems = [*_bolt_problems(bolts, interval), *_flow_problems(bolts, edges, forecast)]
-    graph: dict[str, set[str]] = {bolt.name: set() for bolt in bolts}
-    for edge in edges:
-        graph.setdefault(edge.target, set()).add(edge.source)
-    try:
-        order = tuple(TopologicalSorter(graph).static_order())
-    except CycleError as error:
-        loop = " -> ".join(error.args[1])
-        problems.append(Problem("edges", f"form a loop {loop}", "Use planning.processors for loops."))
+    inputs = {bolt.name: [edge.source for edge in edges if edge.target == bolt.name] for bolt in bolts}
+    remedy = "Use planning.processors for loops."
+    problems += [Problem("edges", f"form a loop through {', '.join(loop)}", remedy) for loop in loops(inputs)]
     if problems:
         raise ModelError(problems)
-    return order
+    return in_order(inputs)
 
 
 def _bolt_problems(bolts: Sequence[ReplicaInput], interval: float) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretide.errors import LoopGainError, ModelError, Problem
+from foretide.graphs import loops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -95,7 +96,7 @@ class Network:
         problems = [*_operator_problems(self.operators), *_flow_problems(self), *_external_problems(self)]
         if problems:
             raise ModelError(problems)
-        _refuse_growing_loops(self.names, self.gains)
+        self._refuse_growing_loops()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -118,6 +119,28 @@ class Network:
         for flow in self.flows:
             matrix[self.index[flow.source], self.index[flow.target]] = flow.gain
         return matrix
+
+    @cached_property
+    def successors(self) -> Mapping[int, list[int]]:
+        """Positions of the operators that each one sends tuples to."""
+        return {index: np.flatnonzero(row).tolist() for index, row in enumerate(self.gains)}
+
+    @cached_property
+    def loops(self) -> list[tuple[int, ...]]:
+        """Positions of the operators of each loop: those that reach one another, or themselves."""
+        return loops(self.successors)
+
+    def _refuse_growing_loops(self) -> None:
+        """Check each loop by itself.
+
+        A chain with gains of 50 is nilpotent and harmless, yet its eigenvalues as one big matrix are so
+        ill-conditioned that rounding can push them past 1.
+        """
+        for members in self.loops:
+            block = self.gains[np.ix_(members, members)]
+            radius = float(np.abs(np.linalg.eigvals(block)).max())
+            if radius >= 1 - 1e-12:
+                raise LoopGainError([self.names[i] for i in members], radius)
 
     @cached_property
     def external_array(self) -> Floats:
@@ -228,26 +251,3 @@ def _external_problems(network: Network) -> Iterator[Problem]:
             yield Problem(where, "there is no such operator", f"Choose from {', '.join(sorted(names))}.")
         if _bad(rate, zero=True):
             yield Problem(where, f"the rate is {rate:g}", "Give a finite rate, 0 or more.")
-
-
-def _refuse_growing_loops(names: Sequence[str], gains: Floats) -> None:
-    """Check each group of operators that reach one another by itself.
-
-    A chain with gains of 50 is nilpotent and harmless, yet its eigenvalues as one big matrix are so
-    ill-conditioned that rounding can push them past 1.
-    """
-    for members in _loops(gains):
-        block = gains[np.ix_(members, members)]
-        radius = float(np.abs(np.linalg.eigvals(block)).max())
-        if radius >= 1 - 1e-12:
-            raise LoopGainError([names[i] for i in members], radius)
-
-
-def _loops(gains: Floats) -> list[list[int]]:
-    """Groups of operators that reach one another (strongly connected, with at least one flow inside)."""
-    reach = gains > 0
-    for middle in range(len(gains)):
-        reach |= np.outer(reach[:, middle], reach[middle])
-    both = reach & reach.T
-    groups = {tuple(np.flatnonzero(row).tolist()) for row in both if row.any()}
-    return [list(group) for group in sorted(groups)]

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from foretide.simulation.tally import Meter, TimeBins, TupleTrees
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from foretide.simulation.variation import Floats
+    from foretide.simulation.scenario import Scenario
+    from foretide.simulation.variation import Floats, Integers
+
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 
@@ -175,3 +180,109 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@dataclass
+class Records:
+    """Everything a run writes down.
+
+    Attributes:
+        time_bins: The measured stretch of time.
+        trees: The tuple trees.
+        tuples: An operator's tuples, by position.
+        work: Who held its workers: the tuples themselves, or in micro-batches the tasks.
+        batches: (start, commit, rows) of each micro-batch.
+    """
+
+    time_bins: TimeBins
+    trees: TupleTrees
+    tuples: list[Meter]
+    work: list[Meter]
+    batches: list[tuple[float, float, int]] = field(default_factory=list)
+
+    @classmethod
+    def of_pipeline(cls, scenario: Scenario) -> Records:
+        """Records in which tuples hold the workers."""
+        time_bins = TimeBins(scenario.warmup, scenario.duration, scenario.batches)
+        meters = [Meter(time_bins) for _ in scenario.network.operators]
+        return cls(time_bins, TupleTrees(), meters, meters)
+
+    @classmethod
+    def of_batches(cls, scenario: Scenario) -> Records:
+        """Records in which tasks hold the cores."""
+        time_bins = TimeBins(scenario.warmup, scenario.duration, scenario.batches)
+        tuples, work = ([Meter(time_bins) for _ in scenario.network.operators] for _ in range(2))
+        return cls(time_bins, TupleTrees(), tuples, work)
+
+
+def report(scenario: Scenario, records: Records) -> SimulationResult:
+    """The result of a run."""
+    time_bins, trees = records.time_bins, records.trees
+    bins = time_bins.bins(trees.arrivals)
+    measured = (bins > 0) & (bins <= time_bins.batches)
+    completions, bins = trees.completion_times[measured], bins[measured]
+    levels = _quantiles_by_batch(completions, bins, time_bins.batches)
+    counts = time_bins.sums(bins)[1:-1]
+    return SimulationResult(
+        trees=len(trees.arrivals),
+        completed=trees.completed,
+        latency={level: quantile(completions, levels[level], level, scenario.confidence) for level in QUANTILES},
+        completion_time=ratio(time_bins.sums(bins, completions)[1:-1], counts, scenario.confidence),
+        total_sojourn=ratio(time_bins.sums(bins, trees.total_sojourns[measured])[1:-1], counts, scenario.confidence),
+        operators=tuple(_operator(scenario, records, index) for index in range(len(records.tuples))),
+        timeline=_timeline(scenario, records, levels),
+        batches=_batch_summary(scenario, records) if scenario.batching else None,
+    )
+
+
+def _operator(scenario: Scenario, records: Records, index: int) -> OperatorResult:
+    tuples, work, width = (
+        records.tuples[index],
+        records.work[index],
+        np.full(records.time_bins.batches, records.time_bins.width),
+    )
+    name = scenario.network.names[index]
+    servers = scenario.batching.cores if scenario.batching else scenario.workers[name]
+    return OperatorResult(
+        name=name,
+        workers=scenario.workers[name],
+        arrived=tuples.arrived,
+        served=tuples.served,
+        replayed=work.replayed,
+        utilization=ratio(work.busy(), width * servers, scenario.confidence),
+        queue_length=ratio(tuples.waiting(), width, scenario.confidence),
+        throughput=ratio(tuples.finished(), width, scenario.confidence),
+        sojourn=ratio(*tuples.sojourns(), scenario.confidence),
+    )
+
+
+def _quantiles_by_batch(values: Floats, bins: Integers, batches: int) -> dict[float, Floats]:
+    order = np.argsort(bins, kind="stable")
+    edges = np.searchsorted(bins[order], np.arange(1, batches + 2))
+    pieces = [values[order[low:high]] for low, high in pairwise(edges)]
+    table = np.array(
+        [np.quantile(piece, QUANTILES) if len(piece) else np.full(len(QUANTILES), np.nan) for piece in pieces]
+    )
+    return {level: table[:, column] for column, level in enumerate(QUANTILES)}
+
+
+def _timeline(scenario: Scenario, records: Records, levels: dict[float, Floats]) -> ResultSeries:
+    return ResultSeries(
+        times=tuple(records.time_bins.middles.tolist()),
+        latency={level: tuple(values.tolist()) for level, values in levels.items()},
+        queue_length={
+            name: tuple((meter.waiting() / records.time_bins.width).tolist())
+            for name, meter in zip(scenario.network.names, records.tuples, strict=True)
+        },
+    )
+
+
+def _batch_summary(scenario: Scenario, records: Records) -> BatchSummary:
+    starts, commits, rows = np.array(records.batches or np.empty((0, 3)), dtype=np.float64).T
+    bins = records.time_bins.bins(starts)
+    counts = records.time_bins.sums(bins)[1:-1]
+    return BatchSummary(
+        count=len(starts),
+        length=ratio(records.time_bins.sums(bins, commits - starts)[1:-1], counts, scenario.confidence),
+        rows=ratio(records.time_bins.sums(bins, rows)[1:-1], counts, scenario.confidence),
+    )

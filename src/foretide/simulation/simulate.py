@@ -1,16 +1,16 @@
 """The simulator's front door: a scenario in, a result out.
 
-No clock, no files, no Spark; randomness is handed in. `simulator_pipeline` says why it is exact, and
-`simulator_batches` how a micro-batch runs.
+No clock, no files, no Spark; randomness is handed in. `pipeline` says why it is exact, and `batches` how a
+micro-batch runs.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from foretide.simulation.batches import run_batches
 from foretide.simulation.pipeline import run_pipeline
-from foretide.simulation.report import report
+from foretide.simulation.results import report
+from foretide.simulation.rows import run_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -55,9 +55,9 @@ class Tally:
     ([1.0, 2.0], [0.5, 0.75])
     """
 
-    def __init__(self, grid: TimeBins) -> None:
-        self._grid = grid
-        self._counts, self._sums = np.zeros(grid.batches + 2), np.zeros(grid.batches + 2)
+    def __init__(self, bins: TimeBins) -> None:
+        self._bins = bins
+        self._counts, self._sums = np.zeros(bins.batches + 2), np.zeros(bins.batches + 2)
         self._gathered: list[tuple[Floats, Floats]] = []
         self._size = 0
 
@@ -71,9 +71,9 @@ class Tally:
     def _settle(self) -> None:
         if self._size:
             times, values = (np.concatenate(each) for each in zip(*self._gathered, strict=True))
-            bins = self._grid.bins(times)
-            self._counts += self._grid.sums(bins)
-            self._sums += self._grid.sums(bins, values)
+            bins = self._bins.bins(times)
+            self._counts += self._bins.sums(bins)
+            self._sums += self._bins.sums(bins, values)
         self._gathered, self._size = [], 0
 
     @property
@@ -91,13 +91,13 @@ class Tally:
     def elapsed(self) -> Floats:
         """Seconds within each batch that lie after a time, summed; if the values are those times."""
         self._settle()
-        edges = np.arange(self._grid.batches + 1) * self._grid.width
+        edges = np.arange(self._bins.batches + 1) * self._bins.width
         upto = edges * np.cumsum(self._counts)[:-1] - np.cumsum(self._sums)[:-1]
         return np.asarray(np.diff(upto), dtype=np.float64)
 
 
 class Meter:
-    """An operator's books.
+    """What is recorded of an operator.
 
     >>> meter = Meter(TimeBins(0.0, 10.0, 2))
     >>> meter.attempt(np.array([1.0]), np.array([3.0]), np.array([7.0]))
@@ -105,10 +105,10 @@ class Meter:
     ([2.0, 0.0], [2.0, 2.0])
     """
 
-    def __init__(self, grid: TimeBins) -> None:
-        self._start = grid.start
-        self._joined, self._begun, self._ended = Tally(grid), Tally(grid), Tally(grid)
-        self._sojourns, self._finished = Tally(grid), Tally(grid)
+    def __init__(self, bins: TimeBins) -> None:
+        self._start = bins.start
+        self._joined, self._begun, self._ended = Tally(bins), Tally(bins), Tally(bins)
+        self._sojourns, self._finished = Tally(bins), Tally(bins)
         self.arrived = self.served = self.replayed = 0
 
     def attempt(self, joined: Floats, begun: Floats, ended: Floats) -> None:
@@ -141,14 +141,14 @@ class Meter:
         return self._sojourns.sums, self._sojourns.counts
 
 
-class Ledger:
+class TupleTrees:
     """All tuple trees: when the root arrived, when the last tuple was done, and the sum of all sojourn times.
 
-    >>> ledger = Ledger()
-    >>> trees = ledger.plant(np.array([1.0, 2.0]))
-    >>> ledger.process(trees, np.array([4.0, 3.0]), np.array([3.0, 1.0]))
-    >>> ledger.completion_times.tolist(), ledger.open_tuples
-    ([3.0, 1.0], 0)
+    >>> records = TupleTrees()
+    >>> trees = records.plant(np.array([1.0, 2.0]))
+    >>> records.process(trees, np.array([4.0, 3.0]), np.array([3.0, 1.0]))
+    >>> records.completion_times.tolist(), records.completed
+    ([3.0, 1.0], 2)
     """
 
     def __init__(self) -> None:
@@ -179,10 +179,6 @@ class Ledger:
         """One more tuple in each of these trees."""
         np.add.at(self._open, trees, 1)
 
-    def grow_one(self, tree: int) -> None:
-        """One more tuple in this tree."""
-        self._open[tree] += 1
-
     def process(self, trees: Integers, ends: Floats, sojourns: Floats) -> None:
         """A tuple of each of these trees was processed."""
         np.maximum.at(self._ends, trees, ends)
@@ -208,8 +204,3 @@ class Ledger:
     def completed(self) -> int:
         """Trees of which every tuple was processed."""
         return int(np.count_nonzero(self._open[: self._size] == 0))
-
-    @property
-    def open_tuples(self) -> int:
-        """Tuples that were born and not yet processed."""
-        return int(self._open[: self._size].sum())

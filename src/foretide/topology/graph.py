@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from foretide.graphs import in_order
 from foretide.topology.groupings import Grouping, Shuffle
 
 if TYPE_CHECKING:
@@ -154,14 +155,10 @@ class Topology:
 
     def in_order(self) -> list[Bolt]:
         """Bolts so that each comes after all it reads (feedback aside). What sits on a cycle is left out."""
-        placed = {spout.id for spout in self.spouts}
-        waiting, ordered = list(self.bolts), []
-        while ready := [bolt for bolt in waiting if self._inputs_within(bolt, placed)]:
-            ordered += ready
-            placed |= {bolt.id for bolt in ready}
-            waiting = [bolt for bolt in waiting if bolt not in ready]
-        return ordered
-
-    @staticmethod
-    def _inputs_within(bolt: Bolt, placed: set[str]) -> bool:
-        return all(source.feedback or source.component in placed for source in bolt.inputs)
+        bolts = {bolt.id: bolt for bolt in self.bolts}
+        reads = {
+            bolt.id: {source.component for source in bolt.inputs if not source.feedback}
+            - {spout.id for spout in self.spouts}
+            for bolt in self.bolts
+        }
+        return [bolts[name] for name in in_order(reads)]

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import get_args
 
 from foretide.errors import Problem
+from foretide.graphs import loops, reachable
 from foretide.topology.graph import DEAD_LETTERS, Bolt, From, OnError, Topology
 from foretide.topology.groupings import Dynamic, Fields, Global, Grouping, LocalOrShuffle, PartialKey
 from foretide.topology.modes import MICRO_BATCH, ExecutionMode
@@ -164,7 +165,11 @@ def _input(topology: Topology, bolt: Bolt, source: From) -> Iterator[Problem]:
             f"Read '{bolt.id}' with a bolt behind fields or global that adds the parts up",
         )
     yield from choices(where, source.grouping)
-    if source.feedback and topology.component(source.component) and not _reaches(topology, bolt.id, source.component):
+    if (
+        source.feedback
+        and topology.component(source.component)
+        and source.component not in reachable(_readers(topology), [bolt.id])
+    ):
         yield Problem(where, "is marked as feedback but closes no loop", "Drop feedback=True")
 
 
@@ -208,31 +213,22 @@ def _is_merged(topology: Topology, bolt: Bolt) -> bool:
     return any(isinstance(source.grouping, Fields | Global) for source in readers)
 
 
-def _reaches(topology: Topology, start: str, goal: str) -> bool:
-    seen: set[str] = set()
-    frontier = [start]
-    while frontier:
-        name = frontier.pop()
-        if name == goal:
-            return True
-        if name not in seen:
-            seen.add(name)
-            frontier += _downstream(topology, name)
-    return False
-
-
-def _downstream(topology: Topology, name: str) -> list[str]:
-    return [
-        bolt.id for bolt in topology.bolts for source in bolt.inputs if source.component == name and not source.feedback
-    ]
+def _readers(topology: Topology) -> dict[str, list[str]]:
+    """The bolts that read each bolt, feedback aside."""
+    return {
+        read.id: [
+            bolt.id
+            for bolt in topology.bolts
+            for source in bolt.inputs
+            if source.component == read.id and not source.feedback
+        ]
+        for read in topology.bolts
+    }
 
 
 def _cycles(topology: Topology) -> Iterator[Problem]:
-    stuck = [
-        bolt.id
-        for bolt in topology.bolts
-        if any(_reaches(topology, down, bolt.id) for down in _downstream(topology, bolt.id))
-    ]
+    on_loops = {name for loop in loops(_readers(topology)) for name in loop}
+    stuck = [bolt.id for bolt in topology.bolts if bolt.id in on_loops]
     if stuck:
         yield Problem(
             ", ".join(stuck),

@@ -1,4 +1,4 @@
-"""`foretide decisions`, `explain` and `replay` over the store of a rehearsed run. No Spark."""
+"""`foretide decisions`, `explain` and `replay` over the store of a simulated run. No Spark."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from foretide.control.decisions.decision_json import to_json
 from foretide.control.history import RecordedWorld
 from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.replicas import Replicas
-from foretide.control.rehearsal_plant import Plant
-from foretide.control.rehearsal_rig import Hog, Load, Rig
+from foretide.control.simulation.query import SimulatedQuery
+from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
 from foretide.control.step import Control, step
 from foretide.control.world.setup import Target
 from foretide.control.world.world import World
@@ -33,17 +33,18 @@ from foretide.runtime.loop.journal import Journal
 from foretide.runtime.monitoring.monitor import LatestValues
 from foretide.settings.control import PolicyName
 from foretide.settings.monitoring import MonitorSettings
+from foretide.simulation.fluid import Load
 from foretide.status.running import Running, announce
 from foretide.store.metric_store import MetricStore
 from foretide.store.writer import StoreWriter
 
 EPOCH = 1_750_000_000.0
-RIG = Rig(
+SCENARIO = ControlScenario(
     Network((Operator("read", 100_000.0), Operator("parse", 500.0)), (Flow("read", "parse", 1.0),), {"read": 1000.0}),
     pools={"read": 4, "parse": 16},
     replicas={"parse": 4},
-    hogs=(Hog("2", 4.0, start=200.0),),
-    range=(1, 8),
+    slow_executors=(SlowExecutor("2", 4.0, start=200.0),),
+    executor_range=(1, 8),
     name="shop",
 )
 LOAD = Load([400.0] * 60 + [2500.0] * 300)
@@ -51,22 +52,22 @@ LOAD = Load([400.0] * 60 + [2500.0] * 300)
 
 def record(path):
     """A run under control as a live loop would leave it: samples, decisions with their effects, setups."""
-    plant, target = Plant(RIG, LOAD), Target(3.0)
+    query, target = SimulatedQuery(SCENARIO, LOAD), Target(3.0)
     control = Control((Bypass(), Replicas()))
     state, board = control.start(), LatestValues("shop", MonitorSettings().smoothing)
     with StoreWriter(lambda: MetricStore.open(path), "shop").start() as writer:
         journal = Journal(writer)
-        while plant.run() is not None:
-            measured, seen = plant.snapshot(), plant.observed()
+        while query.run() is not None:
+            measured, seen = query.snapshot(), query.observed()
             at = EPOCH + measured.at
             samples = [replace(each, at=at) for each in measured.samples() if each.at == measured.at]
-            writer.put_setup(RecordedWorld(at, RIG.setup(), target, seen))
+            writer.put_setup(RecordedWorld(at, SCENARIO.setup(), target, seen))
             writer.put(samples)
             board.put(samples)
-            state, decision = step(control, state, World(RIG.setup(), board.snapshot(at), seen, target=target))
+            state, decision = step(control, state, World(SCENARIO.setup(), board.snapshot(at), seen, target=target))
             journal.note(decision)
             for action in decision.actions:
-                plant.perform(action)
+                query.perform(action)
         assert writer.flush(60)
 
 

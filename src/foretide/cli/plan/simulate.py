@@ -15,8 +15,8 @@ from rich.table import Table
 
 from foretide.errors import EnvironmentNotReadyError, ForetideError
 from foretide.queueing.model_file import model_from_json, model_from_toml
-from foretide.simulation.model import plan_of, scenario_of
 from foretide.simulation.results import Estimate
+from foretide.simulation.scenario import plan_of, scenario_of
 from foretide.simulation.simulate import simulate as run_scenario
 
 if TYPE_CHECKING:

@@ -107,7 +107,7 @@ class Replicas:
         coming = {spout: rate * self.settings.period for spout, rate in rates.items()}
         queued = {spout: _backlog(world, spout) for spout in world.setup.spouts}
         edges = [ReplicaFlow(flow.source, flow.target, flow.gain) for flow in measured.flows]
-        if _has_loop(measured):  # the paper's equations know no loops; the traffic equations do
+        if measured.loops:  # the paper's equations know no loops; the traffic equations do
             edges, waiting = [], sum(queued.values())
             coming = {name: rate * self.settings.period for name, rate in measured.arrival_rates.items()}
             queued = {name: waiting * visits for name, visits in measured.visits.items()}
@@ -140,16 +140,6 @@ class Replicas:
         now = world.observed.replicas(edge)
         words = f"replicas at work {busy:.0%} of their time" + (f" (now {now} replicas)" if now else "")
         return Wish(self.name, SetReplicas(edge, plan.replicas), reason, Expectation(words, "utilization", busy))
-
-
-def _has_loop(measured: Network) -> bool:
-    """Whether a tuple may come by an operator again."""
-    power = measured.gains > 0
-    for _ in measured.names:
-        if power.diagonal().any():
-            return True
-        power = power @ (measured.gains > 0)
-    return False
 
 
 def _at_most(plan: ReplicaPlan, replicas: int) -> ReplicaPlan:

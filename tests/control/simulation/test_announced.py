@@ -10,8 +10,8 @@ from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.prediction_error import PredictionError, PredictionErrorSettings
 from foretide.control.policies.reactive import Reactive
 from foretide.control.policies.static import Static
-from foretide.control.rehearsal import rehearse
-from foretide.control.rehearsal_rig import Hog, Load, Rig
+from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
+from foretide.control.simulation.simulate import simulate_control
 from foretide.control.step import Control
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.errors import WorkloadError
@@ -20,6 +20,7 @@ from foretide.forecasting.workers.forecaster import WorkerForecaster
 from foretide.forecasting.workers.frames import MachineFrame, WorkerNetSettings
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
+from foretide.simulation.fluid import Load
 from foretide.workloads.announced import Trouble, reading, troubles
 
 TIME, DISK = "worker_tuple_execution_time_ms", "worker_disk_read_bytes_per_second"
@@ -31,12 +32,18 @@ NET = WorkerNetSettings(
 TROUBLE = Trouble("1", 6.0, 100.0, 150.0, 15.0)
 
 
-def rig(found):
+def make_scenario(found):
     operators = (Operator("read", 1e6), Operator("parse", 500.0), Operator("count", 1000.0))
     network = Network(operators, (Flow("read", "parse"), Flow("parse", "count")), {"read": 1.0})
-    hogs = tuple(Hog(each.worker, each.factor, each.start, each.end) for each in found)
+    slow = tuple(SlowExecutor(each.worker, each.factor, each.start, each.end) for each in found)
     costs = BatchCosts(16, fixed_cost=0.2, task_cost=0.001, trigger=1.0)
-    return Rig(network, {"read": 4, "parse": 16, "count": 16}, {"parse": 8, "count": 8}, costs=costs, hogs=hogs)
+    return ControlScenario(
+        network,
+        {"read": 4, "parse": 16, "count": 16},
+        {"parse": 8, "count": 8},
+        costs=costs,
+        slow_executors=slow,
+    )
 
 
 def frames_of(found, seed):
@@ -60,7 +67,9 @@ def of_a_net_that_has_seen_trouble():
         frames.append(frame(world))
         return Forecasts()
 
-    rehearse(Control((Static(),)), rig(found), Load([1000.0] * int(LEARNT)), period=PERIOD, foresee=watch)
+    simulate_control(
+        Control((Static(),)), make_scenario(found), Load([1000.0] * int(LEARNT)), period=PERIOD, forecast=watch
+    )
     net = WorkerForecaster(1, NET)
     net.learn(frames)
     net.retrain()
@@ -72,7 +81,7 @@ def by_net(state, said):
     net, frame = WorkerForecaster(0, NET), frames_of([TROUBLE], 7)
     net.restore(state)
 
-    def foresee(world):
+    def forecast(world):
         seen = frame(world)
         net.learn([seen])
         ahead = {worker: targets[TIME].mean for worker, targets in net.forecast(NET.horizon).items()}
@@ -84,7 +93,7 @@ def by_net(state, said):
         }
         return Forecasts({(TIME, worker): Forecast("net", each) for worker, each in points.items()})
 
-    return foresee
+    return forecast
 
 
 def unchanged(world):
@@ -92,8 +101,10 @@ def unchanged(world):
     return Forecasts({(TIME, w): Forecast("last value", (ForecastPoint(PERIOD, t),)) for w, t in times.items() if t})
 
 
-def under(policy, foresee=None):
-    return rehearse(Control((policy,)), rig([TROUBLE]), Load([1000.0] * 150), period=PERIOD, foresee=foresee)
+def under(policy, forecast=None):
+    return simulate_control(
+        Control((policy,)), make_scenario([TROUBLE]), Load([1000.0] * 150), period=PERIOD, forecast=forecast
+    )
 
 
 def first_act(report):

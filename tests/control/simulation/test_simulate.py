@@ -1,4 +1,4 @@
-"""The loop against a query in numbers: steps, noise, ramps, a sawtooth, slow workers. No oscillation, no overshoot."""
+"""The control loop on a simulated query: steps, noise, ramps, slow workers. No oscillation, no overshoot."""
 
 import itertools
 import math
@@ -17,26 +17,27 @@ from foretide.control.policies.processors import Processors
 from foretide.control.policies.reactive import Reactive
 from foretide.control.policies.replicas import Replicas
 from foretide.control.policies.static import Static
-from foretide.control.rehearsal import last_value, moving_average, perfect, rehearse
-from foretide.control.rehearsal_plant import Plant
-from foretide.control.rehearsal_rig import Hog, Load, Rig
 from foretide.control.settings import GuardSettings
+from foretide.control.simulation.query import SimulatedQuery
+from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
+from foretide.control.simulation.simulate import last_value, moving_average, perfect, simulate_control
 from foretide.control.step import Control
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.setup import Target
-from foretide.errors import ControlSettingError
+from foretide.errors import ControlSettingError, ModelError
 from foretide.queueing.microbatch import batch_model
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
+from foretide.simulation.fluid import Load
 
 COSTS = BatchCosts(16, fixed_cost=0.2, task_cost=0.001, trigger=1.0)
 POOLS = {"read": 4, "parse": 16, "count": 16}
 
 
-def rig(parse: int = 4, count: int = 4, **options):
+def make_scenario(parse: int = 4, count: int = 4, **options):
     operators = (Operator("read", 1e6), Operator("parse", 500.0), Operator("count", 1000.0))
     network = Network(operators, (Flow("read", "parse"), Flow("parse", "count")), {"read": 1.0})
-    return Rig(network, POOLS, {"parse": parse, "count": count}, **{"costs": COSTS, **options})
+    return ControlScenario(network, POOLS, {"parse": parse, "count": count}, **{"costs": COSTS, **options})
 
 
 def of_kind(report, kind):
@@ -48,18 +49,29 @@ def of_kind(report, kind):
     ]
 
 
-# ---- the stand itself
+# ---- the simulated query itself
 
 
 def test_batches_settle_down_to_what_the_model_says():
     costs = BatchCosts(16, fixed_cost=0.2, task_cost=0.001)
-    stand = rig(6, 4, costs=costs)
-    report = rehearse(Control(), stand, Load([900.0] * 200))
-    steady = batch_model(stand.network, costs, {"read": 4, "parse": 6, "count": 4}, POOLS).steady(900.0)
+    scenario = make_scenario(6, 4, costs=costs)
+    report = simulate_control(Control(), scenario, Load([900.0] * 200))
+    steady = batch_model(scenario.network, costs, {"read": 4, "parse": 6, "count": 4}, POOLS).steady(900.0)
     last = report.batches[-5]
-    assert last.committed - last.started == pytest.approx(steady.length, rel=0.02)
+    assert last.run.commit - last.run.start == pytest.approx(steady.length, rel=0.02)
     assert last.rows == pytest.approx(steady.rows, rel=0.02)
     assert report.latency(0.5, start=100) == pytest.approx(steady.mean_latency, rel=0.03)
+
+
+def test_rows_at_random_give_much_the_same_as_rows_as_amounts():
+    control, load = Control((Replicas(),)), Load([500.0] * 60 + [1500.0] * 60)
+    amounts = simulate_control(control, make_scenario(), load)
+    rows = simulate_control(control, make_scenario(), load, rng=np.random.default_rng(1))
+    again = simulate_control(control, make_scenario(), load, rng=np.random.default_rng(1))
+    assert rows.mean_latency == again.mean_latency
+    assert rows.mean_latency == pytest.approx(amounts.mean_latency, rel=0.15)
+    assert rows.processed == pytest.approx(amounts.processed, rel=0.02)
+    assert rows.batches[-1].replicas == pytest.approx(amounts.batches[-1].replicas, abs=2)
 
 
 @settings(max_examples=20, deadline=None)
@@ -68,15 +80,17 @@ def test_batches_settle_down_to_what_the_model_says():
 @example([0.0, 357.5, 1096.2645463427054, 0.0, 0.0], 1, 1)
 def test_no_row_is_lost_or_doubled_whatever_the_load(rates, parse, count):
     load = Load(rates)
-    plant = Plant(rig(parse, count), load)
+    query = SimulatedQuery(make_scenario(parse, count), load)
     runs = []
-    while (run := plant.run()) is not None:
+    while (run := query.run()) is not None:
         runs.append(run)
-    assert math.fsum(run.rows for run in runs) == pytest.approx(plant.taken)
-    assert plant.taken <= load.rows + 1e-6
+    if runs:
+        last = runs[-1].run
+        assert math.fsum(run.rows for run in runs) == pytest.approx(load.due(last.start) - last.intake.lag)
+        assert last.intake.lag >= 0
     for one, two in itertools.pairwise(runs):
-        assert two.started >= one.committed
-        assert two.started >= one.started + COSTS.trigger - 1e-9
+        assert two.run.start >= one.run.commit
+        assert two.run.start >= one.run.start + COSTS.trigger - 1e-9
         assert 0 <= two.latencies[0] <= two.latencies[1] + 1e-9
 
 
@@ -89,36 +103,38 @@ def test_a_load_knows_when_each_row_is_due(rates, part):
 
 
 def test_a_limit_on_admission_leaves_rows_waiting():
-    plant = Plant(rig(), Load([1000.0] * 30))
-    plant.perform(SetAdmission("read", 500))
-    run = [plant.run() for _ in range(5)][-1]
+    query = SimulatedQuery(make_scenario(), Load([1000.0] * 30))
+    query.perform(SetAdmission("read", 500))
+    run = [query.run() for _ in range(5)][-1]
     assert run.rows == 500
-    assert run.left > 0
+    assert run.run.intake.lag > 0
 
 
 def test_executors_come_after_a_while():
-    plant = Plant(rig(executor_delay=5.0), Load([100.0] * 30))
-    plant.run()
-    plant.perform(SetExecutors(6))
-    assert len(plant.observed().executors) == 4
-    while plant.now < 10:
-        plant.run()
-    assert len(plant.observed().executors) == 6
-    plant.perform(SetExecutors(2))
-    while plant.now < 20:
-        plant.run()
-    assert set(plant.observed().executors) == {"0", "1"}
+    query = SimulatedQuery(make_scenario(executor_delay=5.0), Load([100.0] * 30))
+    query.run()
+    query.perform(SetExecutors(6))
+    assert len(query.observed().executors) == 4
+    while query.now < 10:
+        query.run()
+    assert len(query.observed().executors) == 6
+    query.perform(SetExecutors(2))
+    while query.now < 20:
+        query.run()
+    assert set(query.observed().executors) == {"0", "1"}
 
 
 @pytest.mark.parametrize("bad", [{"executors": 0}, {"pools": {"read": 1}}, {"network": Network((Operator("a", 1.0),))}])
-def test_a_stand_that_makes_no_sense_is_refused(bad):
-    good = {"network": rig().network, "pools": POOLS}
+def test_a_scenario_that_cannot_run_is_refused(bad):
+    good = {"network": make_scenario().network, "pools": POOLS}
     with pytest.raises(ControlSettingError):
-        Rig(**{**good, **bad})
-    with pytest.raises(ControlSettingError):
-        Load([])
-    with pytest.raises(ControlSettingError):
-        Load([-1.0])
+        ControlScenario(**{**good, **bad})
+
+
+@pytest.mark.parametrize(("rates", "step"), [([], 1.0), ([-1.0], 1.0), ([1.0], 0.0), ([math.inf], 1.0)])
+def test_a_load_that_cannot_be_is_refused(rates, step):
+    with pytest.raises(ModelError):
+        Load(rates, step)
 
 
 # ---- one decision for a step of the load
@@ -137,7 +153,7 @@ def replicas_needed(rate: float) -> dict[str, int]:
 def test_a_step_of_the_load_is_solved_in_one_decision_without_overshooting(low, high, moment):
     load = Load([low if i * 0.1 < moment else high for i in range(2000)], 0.1)
     start = replicas_needed(low)
-    report = rehearse(Control((Replicas(),)), rig(start["parse"], start["count"]), load)
+    report = simulate_control(Control((Replicas(),)), make_scenario(start["parse"], start["count"]), load)
     after = [decision for decision in report.decisions if decision.at > moment]
     assert len(after) == 1
     assert after[0].at < moment + 10
@@ -149,8 +165,8 @@ def test_a_step_of_the_load_is_solved_in_one_decision_without_overshooting(low, 
 def test_thresholds_need_more_decisions_for_the_same_step():
     load = Load([300.0] * 300 + [2400.0] * 300)
     start = replicas_needed(300.0)
-    predictive = rehearse(Control((Replicas(),)), rig(start["parse"], start["count"]), load)
-    reactive = rehearse(Control((Reactive(),)), rig(start["parse"], start["count"]), load)
+    predictive = simulate_control(Control((Replicas(),)), make_scenario(start["parse"], start["count"]), load)
+    reactive = simulate_control(Control((Reactive(),)), make_scenario(start["parse"], start["count"]), load)
     assert len([d for d in predictive.decisions if d.at > 300]) == 1
     assert len([d for d in reactive.decisions if d.at > 300]) > 1
     assert predictive.latency(0.99, start=300) < reactive.latency(0.99, start=300)
@@ -170,15 +186,17 @@ CURVES = {
 @pytest.mark.parametrize("curve", CURVES)
 @pytest.mark.parametrize("policy", [Replicas(), Reactive()], ids=["replicas", "reactive"])
 def test_an_hour_of_trouble_takes_few_actions(curve, policy):
-    rates, most = CURVES[curve]
-    report = rehearse(Control((policy,)), rig(8, 8), Load(rates.tolist()), period=3.0)
-    assert report.actions <= most
-    assert report.processed >= 0.99 * report.received
+    rates, max_actions = CURVES[curve]
+    report = simulate_control(Control((policy,)), make_scenario(8, 8), Load(rates.tolist()), period=3.0)
+    assert report.actions <= max_actions
+    assert report.processed >= 0.99 * report.load.rows
 
 
 def test_steady_load_ends_in_peace():
     everything = (Bypass(), Processors(), Replicas(), Admission())
-    report = rehearse(Control(everything), rig(8, 8, range=(1, 8)), Load([800.0] * 2000), target=Target(3.0, 0.5))
+    report = simulate_control(
+        Control(everything), make_scenario(8, 8, executor_range=(1, 8)), Load([800.0] * 2000), target=Target(3.0, 0.5)
+    )
     assert [
         decision.at
         for decision in report.decisions
@@ -189,7 +207,9 @@ def test_steady_load_ends_in_peace():
 
 def test_an_hour_of_swings_never_turns_back_within_a_minute():
     rates = 1000 + 800 * np.sin(np.arange(5400) / 1200 * 2 * np.pi)
-    report = rehearse(Control((Replicas(),)), rig(8, 8), Load(rates.tolist()), predictor=last_value, period=3.0)
+    report = simulate_control(
+        Control((Replicas(),)), make_scenario(8, 8), Load(rates.tolist()), predictor=last_value, period=3.0
+    )
     for edge in ("parse", "count"):
         changes = [(at, action.replicas) for at, action in of_kind(report, SetReplicas) if action.edge == edge]
         for (before, first), (middle, second), (after, third) in zip(changes, changes[1:], changes[2:], strict=False):
@@ -203,24 +223,26 @@ def test_an_hour_of_swings_never_turns_back_within_a_minute():
 
 
 def test_a_slow_worker_goes_within_a_control_period_and_hurts_no_more():
-    stand = rig(8, 8, hogs=(Hog("1", 6.0, 100.0, 390.0),))
+    scenario = make_scenario(8, 8, slow_executors=(SlowExecutor("1", 6.0, 100.0, 390.0),))
     load = Load([1000.0] * 600)
-    report = rehearse(Control((Bypass(),)), stand, load, period=5.0)
+    report = simulate_control(Control((Bypass(),)), scenario, load, period=5.0)
     (out, action), (back, _) = of_kind(report, Quarantine)[0], of_kind(report, Release)[0]
     assert action == Quarantine("1")
     assert 100 < out < 110
     assert len(report.decisions) == 2  # it was well again when it was let in
     assert back > 390
-    calm = rehearse(Control((Static(),)), rig(8, 8), load)
-    static = rehearse(Control((Static(),)), stand, load)
+    calm = simulate_control(Control((Static(),)), make_scenario(8, 8), load)
+    static = simulate_control(Control((Static(),)), scenario, load)
     assert report.latency(0.99, 112, 390) <= 1.5 * calm.latency(0.99, 112, 390)
     assert static.latency(0.99, 112, 390) >= 4 * report.latency(0.99, 112, 390)
     assert report.processed >= 0.999 * calm.processed
 
 
 def test_a_worker_that_stays_slow_is_probed_ever_more_rarely():
-    stand = rig(8, 8, hogs=(Hog("1", 6.0, 100.0, 900.0),))
-    report = rehearse(Control((Bypass(BypassSettings(first_wait=60.0)),)), stand, Load([1000.0] * 1500), period=5.0)
+    scenario = make_scenario(8, 8, slow_executors=(SlowExecutor("1", 6.0, 100.0, 900.0),))
+    report = simulate_control(
+        Control((Bypass(BypassSettings(first_wait=60.0)),)), scenario, Load([1000.0] * 1500), period=5.0
+    )
     out = [at for at, _ in of_kind(report, Quarantine)]
     back = [at for at, _ in of_kind(report, Release)]
     waits = [round(in_again - gone) for gone, in_again in zip(out, back, strict=True)]
@@ -232,9 +254,9 @@ def test_a_worker_that_stays_slow_is_probed_ever_more_rarely():
 
 def test_a_forecast_acts_before_the_threshold_does():
     metric = "worker_tuple_execution_time_ms"
-    stand, load = rig(8, 8, hogs=(Hog("1", 6.0, 100.0, 250.0),)), Load([1000.0] * 240)
+    scenario, load = make_scenario(8, 8, slow_executors=(SlowExecutor("1", 6.0, 100.0, 250.0),)), Load([1000.0] * 240)
 
-    def foresee(world):
+    def forecast(world):
         """What a model would say to which the disturbance has announced itself."""
         usual = 1.0
         looks = {
@@ -245,40 +267,42 @@ def test_a_forecast_acts_before_the_threshold_does():
         }
         return Forecasts(looks)
 
-    predictive = rehearse(Control((Bypass(),)), stand, load, period=5.0, foresee=foresee)
-    threshold = rehearse(Control((Bypass(),)), stand, load, period=5.0)
+    predictive = simulate_control(Control((Bypass(),)), scenario, load, period=5.0, forecast=forecast)
+    threshold = simulate_control(Control((Bypass(),)), scenario, load, period=5.0)
     assert of_kind(predictive, Quarantine)[0][0] < 100 < of_kind(threshold, Quarantine)[0][0]
-    calm = rehearse(Control((Static(),)), rig(8, 8), load)
+    calm = simulate_control(Control((Static(),)), make_scenario(8, 8), load)
     assert predictive.latency(1.0) <= 1.5 * calm.latency(1.0)
 
 
 def test_advice_touches_nothing():
-    stand = rig(8, 8, hogs=(Hog("1", 6.0, 100.0, 400.0),))
+    scenario = make_scenario(8, 8, slow_executors=(SlowExecutor("1", 6.0, 100.0, 400.0),))
     load = Load([1000.0] * 600)
-    advised = rehearse(Control((Bypass(), Replicas()), mode="advise"), stand, load)
-    static = rehearse(Control((Static(),)), stand, load)
+    advised = simulate_control(Control((Bypass(), Replicas()), mode="advise"), scenario, load)
+    static = simulate_control(Control((Static(),)), scenario, load)
     assert advised.actions > 0
-    assert advised.batches == static.batches
+    assert [(batch.run.commit, batch.rows) for batch in advised.batches] == [
+        (batch.run.commit, batch.rows) for batch in static.batches
+    ]
 
 
 # ---- the others
 
 
 def test_processors_buy_executors_until_the_target_is_met():
-    few = rig(4, 4, executors=1, range=(1, 8), cores_per_executor=2)
-    report = rehearse(Control((Processors(),)), few, Load([1200.0] * 900), target=Target(2.0, 0.4))
+    few = make_scenario(4, 4, executors=1, executor_range=(1, 8), cores_per_executor=2)
+    report = simulate_control(Control((Processors(),)), few, Load([1200.0] * 900), target=Target(2.0, 0.4))
     assert of_kind(report, SetExecutors)
     assert report.batches[-1].executors > 1
     assert np.mean([sum(run.latencies) / 2 for run in report.batches[-60:]]) <= 2.0
 
 
 def test_the_latency_tuner_keeps_batches_short_under_overload():
-    overloaded, load = rig(2, 2), Load([900.0] * 900)
+    overloaded, load = make_scenario(2, 2), Load([900.0] * 900)
     tuned = Control((Admission(AdmissionSettings(tuner="latency", period=20.0)),), GuardSettings(cooldown=0))
-    report = rehearse(tuned, overloaded, load, target=Target(latency=2.0))
-    static = rehearse(Control(), overloaded, load)
-    longest = max(run.committed - run.started for run in report.batches[-50:])
-    assert longest < 0.5 * max(run.committed - run.started for run in static.batches[-50:])
+    report = simulate_control(tuned, overloaded, load, target=Target(latency=2.0))
+    static = simulate_control(Control(), overloaded, load)
+    longest = max(run.run.commit - run.run.start for run in report.batches[-50:])
+    assert longest < 0.5 * max(run.run.commit - run.run.start for run in static.batches[-50:])
 
 
 def test_predictors_are_told_the_past_and_nothing_else():
@@ -288,17 +312,17 @@ def test_predictors_are_told_the_past_and_nothing_else():
         told.append(list(history))
         return history[-1]
 
-    report = rehearse(Control((Replicas(),)), rig(), load, predictor=spy)
+    report = simulate_control(Control((Replicas(),)), make_scenario(), load, predictor=spy)
     assert all(history == [100.0 * (1 + i) for i in range(len(history))] for history in told)
     assert report.input_error == pytest.approx(np.mean([1 / (k + 2) for k in range(9)]))
-    sure = rehearse(Control((Replicas(),)), rig(), load, predictor=perfect(load))
+    sure = simulate_control(Control((Replicas(),)), make_scenario(), load, predictor=perfect(load))
     assert sure.input_error == pytest.approx(0.0)
     assert moving_average([1.0, 2.0, 3.0], 1, size=2) == 2.5
 
 
 def test_a_report_has_what_the_papers_tables_have():
     load = Load([500.0] * 300)
-    report = rehearse(Control(), rig(4, 4), load, predictor=last_value)
+    report = simulate_control(Control(), make_scenario(4, 4), load, predictor=last_value)
     assert report.replica_seconds == pytest.approx(8 * 300, rel=0.02)
     assert report.executor_seconds == pytest.approx(4 * 300, rel=0.02)
     assert report.throughput_degradation < 0.1
@@ -307,9 +331,9 @@ def test_a_report_has_what_the_papers_tables_have():
     assert report.mean_latency == pytest.approx(report.latency(0.5), rel=0.2)
 
 
-def test_every_decision_of_a_rehearsal_survives_json():
-    stand = rig(4, 4, hogs=(Hog("1", 6.0, 60.0, 120.0),))
+def test_every_decision_of_a_simulation_survives_json():
+    scenario = make_scenario(4, 4, slow_executors=(SlowExecutor("1", 6.0, 60.0, 120.0),))
     control = Control((Bypass(), Replicas()))
-    report = rehearse(control, stand, Load([500.0] * 120 + [1500.0] * 120))
+    report = simulate_control(control, scenario, Load([500.0] * 120 + [1500.0] * 120))
     assert len(report.decisions) >= 2
     assert all(from_json(Decision, to_json(decision)) == decision for decision in report.decisions)

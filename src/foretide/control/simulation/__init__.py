@@ -1,0 +1,1 @@
+"""The control loop on a simulated query."""

@@ -1,0 +1,104 @@
+"""What is simulated under control: a micro-batch query, and the cluster it runs on. Values only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from foretide.control.world.setup import OperatorSetup, Setup
+from foretide.errors import ControlSettingError
+from foretide.queueing.model import BatchCosts
+from foretide.queueing.network import Network
+
+
+@dataclass(frozen=True, slots=True)
+class SlowExecutor:
+    """An executor that takes `factor` times as long for everything from `start` to `end` (seconds)."""
+
+    executor: str
+    factor: float
+    start: float = 0.0
+    end: float = math.inf
+
+
+@dataclass(frozen=True)
+class ControlScenario:
+    """A query on a cluster.
+
+    Attributes:
+        network: Operators and flows. Those with arrivals from outside are spouts, whose replicas cannot be changed. How
+            much arrives is said by the load; only the shares of the spouts are taken from here.
+        pools: Tasks of each operator.
+        replicas: Active replicas at the start; operators that are not named start with their whole pool.
+        costs: What a batch costs. `cores` is not looked at: executors bring them.
+        executors: Executors at the start, named "0", "1" and so on.
+        cores_per_executor: Tasks that each runs at the same time.
+        hosts: Machines that executors are spread over.
+        executor_range: Fewest and most executors; None if their number cannot be changed.
+        slow_executors: Executors that are slow for a while.
+        executor_delay: Seconds from the request for an executor until it is there.
+        restart_seconds: Seconds that a restart takes.
+        name: Name of the query.
+    """
+
+    network: Network
+    pools: Mapping[str, int]
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    costs: BatchCosts = field(default_factory=lambda: BatchCosts(1, fixed_cost=0.2, task_cost=0.001))
+    executors: int = 4
+    cores_per_executor: int = 4
+    hosts: int = 2
+    executor_range: tuple[int, int] | None = None
+    slow_executors: tuple[SlowExecutor, ...] = ()
+    executor_delay: float = 20.0
+    restart_seconds: float = 30.0
+    name: str = "simulated"
+
+    def __post_init__(self) -> None:
+        if not any(self.network.external.values()):
+            raise ControlSettingError("a simulated query needs an operator with arrivals from outside")
+        if missing := set(self.network.names) ^ set(self.pools):
+            raise ControlSettingError(f"pools must name every operator once, check {', '.join(sorted(missing))}")
+        sizes = {"executors": self.executors, "cores_per_executor": self.cores_per_executor, "hosts": self.hosts}
+        sizes |= {f"pools[{name!r}]": pool for name, pool in self.pools.items()}
+        for name, size in sizes.items():
+            if size < 1:
+                raise ControlSettingError(f"{name} must be 1 or more, got {size}")
+
+    @cached_property
+    def spouts(self) -> tuple[str, ...]:
+        """Operators with arrivals from outside."""
+        return tuple(name for name in self.network.names if self.network.external.get(name, 0.0) > 0)
+
+    @cached_property
+    def spout_shares(self) -> dict[str, float]:
+        """Each spout's share of the load."""
+        return {name: self.network.external[name] / self.network.external_rate for name in self.spouts}
+
+    @cached_property
+    def visits(self) -> dict[str, float]:
+        """Tuples that each operator handles for a row that enters."""
+        return self.network.visits
+
+    @cached_property
+    def bolts(self) -> tuple[str, ...]:
+        """Operators whose replicas can be changed."""
+        return tuple(name for name in self.network.names if name not in self.spouts)
+
+    def setup(self) -> Setup:
+        """What a control loop knows of it."""
+        operators = tuple(
+            OperatorSetup(name, self.pools[name], None if name in self.spouts else name, name in self.spouts)
+            for name in self.network.names
+        )
+        return Setup(
+            self.name,
+            operators,
+            tuple((flow.source, flow.target) for flow in self.network.flows),
+            cores_per_executor=self.cores_per_executor,
+            executors=self.executor_range,
+            trigger=self.costs.trigger,
+            can_admit=frozenset(self.spouts),
+        )
