@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 import foretide as ft
 from helpers import QUICK
+
+settings.register_profile("foretide", deadline=None)  # no test depends on how fast the machine is
+settings.load_profile("foretide")
 
 
 def pytest_collection_modifyitems(items):

@@ -11,7 +11,7 @@ from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import Setup
 from foretide.control.world.world import World
-from foretide.errors import ControlSettingError, DecisionFormatError
+from foretide.errors import CodecError, ControlSettingError
 from foretide.joins.plan import NO_PLAN, JoinPlan, KeyGrid, KeyLoad, TailLoad
 from foretide.joins.task_costs import JoinCost
 from foretide.joins.view import JoinView
@@ -116,7 +116,7 @@ def test_a_plan_is_in_force_once_it_is_observed_and_can_be_undone_and_kept():
     assert SetJoinPlan("clicks", NO_PLAN).describe() == "leave all keys of join 'clicks' to the hash"
     decision = Decision(1, 0.0, "q", chosen=(Wish("hot-keys", action, "skew"),))
     assert from_json(Decision, to_json(decision)).actions == (action,)
-    with pytest.raises(DecisionFormatError, match="Give rows of one length"):
+    with pytest.raises(CodecError, match="Give rows of one length"):
         from_json(Decision, to_json(decision).replace("[0,1]", "[0]"))
 
 
