@@ -18,8 +18,7 @@ from foretide.metrics.batch import BatchReport
 from foretide.metrics.snapshot import Snapshot, freeze
 from foretide.runtime.loop.controller import Controller
 from foretide.runtime.loop.journal import Journal
-from foretide.runtime.loop.orders import Orders
-from foretide.runtime.loop.world_reader import WorldReader, WorldRecorder
+from foretide.runtime.loop.world_reader import Orders, WorldReader, WorldRecorder
 
 SETUP = Setup("q", (OperatorSetup("read", spout=True), OperatorSetup("work", 4, "work")), (("read", "work"),))
 REPORT = BatchReport(1, 10.0, 1.0, 5, 1, {})

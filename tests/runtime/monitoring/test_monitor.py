@@ -1,16 +1,24 @@
 """The newest value of every series, smoothed per series, copied out as snapshots."""
 
+import os
+import socket
 import threading
+from types import SimpleNamespace
 
 import pytest
+from foretide.spark.executors.listing import Listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foretide.errors import MonitoringError
 from foretide.metrics.metric import Sample
 from foretide.metrics.smoothing import Fading, Window
 from foretide.metrics.snapshot import Known
 from foretide.runtime.monitoring import monitor as monitor_module
-from foretide.runtime.monitoring.monitor import LatestValues
+from foretide.runtime.monitoring.monitor import LatestValues, Monitor
+from foretide.settings.monitoring import MonitorSettings
+from foretide.topology.graph import Spout, Topology
+from foretide.topology.sources import Rate
 
 
 def sample(value, subject="count", metric="capacity", at=10.0):
@@ -119,3 +127,33 @@ def test_a_latest_is_one_smoother_for_each_series(puts):
         smoother = smoothers.setdefault((metric, subject), Fading(0.3 if metric == "capacity" else 0))
         expected[metric, subject] = (smoother.add(value), 1.0)
     assert dict(latest.snapshot(2).figures) == expected
+
+
+# ---- the monitor around it
+
+
+def monitor(tmp_path, **settings):
+    workers = SimpleNamespace(local=True, driver_pid=os.getpid(), listed=lambda: Listed([]), close=lambda: None)
+    topology = Topology("app", [Spout("read", Rate(1))], [])
+    return Monitor(topology, str(tmp_path), workers, MonitorSettings(**settings))
+
+
+def test_the_constructor_starts_nothing_and_stop_ends_all_that_start_has_started(tmp_path):
+    before = set(threading.enumerate())
+    made = monitor(tmp_path, prometheus_port=0, webhook="http://127.0.0.1:9/", machines_every=0)
+    assert set(threading.enumerate()) == before
+    made.start()
+    started = {thread.name for thread in set(threading.enumerate()) - before}
+    assert {"foretide-sampler", "foretide-store-app", "foretide-webhook"} < started
+    made.stop()
+    assert set(threading.enumerate()) == before
+
+
+def test_a_port_that_is_taken_leaves_nothing_started(tmp_path):
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        made = monitor(tmp_path, prometheus_port=taken.getsockname()[1])
+        before = set(threading.enumerate())
+        with pytest.raises(MonitoringError, match="cannot serve Prometheus"):
+            made.start()
+        assert set(threading.enumerate()) == before
+    made.stop()

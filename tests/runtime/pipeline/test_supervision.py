@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,6 +188,10 @@ def test_any_query_with_edges_can_be_controlled_and_stopped_from_another_termina
     writer = worked.writeStream.queryName("plain").trigger(processingTime="200 milliseconds")
     query = writer.format("memory").option("checkpointLocation", str(tmp_path / "ck")).start()
     more = Once(SetReplicas("work", 3))
+    before = set(threading.enumerate())
+    with pytest.raises(ft.errors.ControlSettingError, match="nope"):
+        ft.control(query, ["nope"], control_folder=str(tmp_path / "control"))
+    assert set(threading.enumerate()) == before
     controller = ft.control(
         query, [more], ft.Latency(p99="2s"), settings=ft.Settings(), control_folder=str(tmp_path / "control")
     )

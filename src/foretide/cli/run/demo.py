@@ -206,7 +206,7 @@ def _line(elapsed: float, run: Run, controller: Controller | None) -> str:
 
 def _foreseen(elapsed: float, run: Run, controller: Controller | None) -> str:
     """The load that is expected, and by which model."""
-    outlook = None if controller is None else controller.outlook("arrival_rate", "requests")
+    outlook = None if controller is None else controller.forecast("arrival_rate", "requests")
     if outlook is None:
         return ""
     point = outlook.at(10.0)

@@ -59,12 +59,12 @@ class Controller:
         hung_after_seconds: float = _HUNG_AFTER_SECONDS,
     ) -> None:
         self.control, self.reader, self._actuator = control, reader, actuator
-        self._journal, self._recorder, self._control_folder = journal, recorder, control_folder
+        self._journal, self._recorder, self.control_folder = journal, recorder, control_folder
         self._listeners: list[OnDecision] = []
         self._resets = 0
         self.cycles = 0
         self.last: Decision | None = None
-        self.state = self._fresh_state()
+        self.state = _fresh_state(control, journal)
         self._worker = Worker(
             "foretide-control",
             self._cycle,
@@ -86,7 +86,7 @@ class Controller:
         """End the loop; what is in force stays in force."""
         self._worker.stop()
         self.reader.close()
-        self._publish_status(ended=True)
+        _publish_status(self, ended=True)
 
     def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
         """Take a batch in: a cycle follows. Also replaces the thread if it hangs."""
@@ -113,7 +113,7 @@ class Controller:
         """The joins of the query as they are known now, by name."""
         return self.reader.joins
 
-    def outlook(self, metric: str, subject: str) -> Forecast | None:
+    def forecast(self, metric: str, subject: str) -> Forecast | None:
         """The forecast of a metric, whether policies use it or not."""
         return self.reader.forecast(metric, subject)
 
@@ -135,9 +135,6 @@ class Controller:
             return  # it hung, and another thread has taken over
         self.state = state
         self.cycles += 1
-        self._act(decision)
-
-    def _act(self, decision: Decision) -> None:
         if self.control.mode == "act" and decision.actions:
             problems = self._actuator.perform(decision.actions)
             decision = replace(decision, problems=(*decision.problems, *problems))
@@ -151,14 +148,11 @@ class Controller:
     def _after_cycle(self) -> None:
         if self._worker.failures and self._worker.failures % _FAILURES_TO_RESET == 0:
             self._reset()
-        self._publish_status()
+        _publish_status(self)
 
     def _reset(self) -> None:
         self._resets += 1
-        self.state = self._fresh_state()
-
-    def _fresh_state(self) -> ControlState:
-        return replace(self.control.start(), decisions=self._journal.last_id)
+        self.state = _fresh_state(self.control, self._journal)
 
     # ---- for other terminals
 
@@ -179,6 +173,13 @@ class Controller:
             "forecasts": self.reader.forecast_log,
         }  # fmt: skip
 
-    def _publish_status(self, *, ended: bool = False) -> None:
-        status = {**self.status(), "ended": ended}
-        guarded(partial(self._control_folder.report_control, status), "writing the status of the control loop")
+
+def _fresh_state(control: Control, journal: Journal) -> ControlState:
+    return replace(control.start(), decisions=journal.last_id)
+
+
+def _publish_status(controller: Controller, *, ended: bool = False) -> None:
+    def write() -> None:
+        controller.control_folder.report_control({**controller.status(), "ended": ended})
+
+    guarded(write, "writing the status of the control loop")

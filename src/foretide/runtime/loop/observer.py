@@ -58,8 +58,8 @@ class Observer:
         version = report.route_version
         if version is not None and version in self._tables:
             self._version, self._in_force = version, self._tables[version]
-        begun = report.finished - report.duration
-        known = [limits for at, limits in self._limits if at <= begun]
+        began = report.finished - report.duration
+        known = [limits for at, limits in self._limits if at <= began]
         self._admission = {**(known[-1] if known else self._limits[0][1] if self._limits else {})}
         if report.tasks is not None:
             self._busy = frozenset(run.worker for run in report.tasks)

@@ -25,7 +25,7 @@ _MAX_RUNS = 100_000
 
 
 class Sampler:
-    """Samples workers every few seconds, machines less often. The constructor starts nothing.
+    """Samples workers every few seconds, machines less often; 0 seconds for never. The constructor starts nothing.
 
     Attributes:
         problems: What cannot be read at present, and why.
@@ -39,15 +39,6 @@ class Sampler:
         machines_every: float,
         node_exporters: Mapping[str, str],
     ) -> None:
-        """Prepare to sample.
-
-        Args:
-            workers: Lists the workers of the application.
-            put: Takes what was measured.
-            workers_every: Seconds between two samples of the workers; 0 for never.
-            machines_every: Seconds between two samples of the machines; 0 for never.
-            node_exporters: URLs of node exporters, by host.
-        """
         self._workers, self._put = workers, put
         self._periods = {"workers": workers_every, "machines": machines_every}
         self._due = dict.fromkeys(self._periods, 0.0)

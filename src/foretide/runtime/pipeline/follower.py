@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from foretide.control_folder.filesystem import absolute
 from foretide.metrics.audit import AuditFailure, audit
-from foretide.runtime.pipeline.listeners import MAX_KEPT, AuditLog, Listener, RouteMender, StatusFile
+from foretide.runtime.pipeline.listeners import MAX_KEPT, AuditLog, Listener, RouteRepair, StatusFile
 from foretide.runtime.threads import Worker, guarded
 from foretide.status.running import Running, announce, withdraw
 from foretide.topology.shape import first_edges
@@ -76,8 +76,8 @@ class Follower:
         self.failure: ForetideError | None = None
         self.supervisor: Supervising | None = None
         self._first_edges = first_edges(topology)
-        self._route_mender = RouteMender(control_folder, self.audit_log)
-        self._listeners: list[Listener] = [self._route_mender, StatusFile(control_folder)]
+        self._route_repair = RouteRepair(control_folder, self.audit_log)
+        self._listeners: list[Listener] = [self._route_repair, StatusFile(control_folder)]
         self._listeners += [] if monitor is None else [monitor]
         store = None if monitor is None else monitor.store
         self._running = Running(topology.name, os.getpid(), absolute(control_folder.location), store)
@@ -123,7 +123,7 @@ class Follower:
     @property
     def routes(self) -> RouteTable:
         """The routes that were published when the last batch ended. They are read once per batch."""
-        return self._route_mender.routes
+        return self._route_repair.routes
 
     @property
     def last_batch(self) -> int:

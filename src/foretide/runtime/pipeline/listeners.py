@@ -45,7 +45,7 @@ class AuditLog:
         log.error("%s, batch %d: %s", self._pipeline, failure.batch, failure.message)
 
 
-class RouteMender:
+class RouteRepair:
     """Reads the routes once per batch, and publishes the last good ones again when the file in place is damaged.
 
     Attributes:

@@ -52,8 +52,8 @@ class LoadAwareBalance:
             flow = (report.edges or {}).get(edge)
             if flow is not None:
                 self._note(edge, flow)
-            begun = self._since.setdefault(edge, report.finished)
-            if report.finished - begun >= interval and self._rows[edge]:
+            began = self._since.setdefault(edge, report.finished)
+            if report.finished - began >= interval and self._rows[edge]:
                 self._since[edge] = report.finished
                 self._split(edge, interval)
 

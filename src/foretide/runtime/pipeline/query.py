@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.errors import RestartFailedError
 from foretide.metrics.batch import TIME_EVERY
-from foretide.routing.table import RouteTable, parse_ratio
 from foretide.spark.compile.topology import compile_topology
 from foretide.spark.progress.reader import QueryReader
 from foretide.spark.query import read_output, start_query
@@ -104,17 +103,3 @@ class Query:
     def output(self, stream: str) -> Any:
         """An output stream as a DataFrame, as far as it was committed."""
         return read_output(self.compiled, self.sink, stream)
-
-    # ---- steering
-
-    def split(self, edge: str, ratio: str) -> RouteTable:
-        """Split an edge in a ratio such as `7:3:2`, from the next batch on."""
-        return self.control_folder.change_routes(lambda table: table.split(edge, parse_ratio(edge, ratio)))
-
-    def activate(self, edge: str, replicas: int) -> RouteTable:
-        """Use the first `replicas` tasks of an edge's pool, from the next batch on."""
-        return self.control_folder.change_routes(lambda table: table.activate(edge, replicas))
-
-    def limit_admission(self, spout: str, rows: int | None) -> None:
-        """Limit the rows per batch of a spout, from the next batch on; None lifts the limit."""
-        self.control_folder.limit_admission(spout, rows)

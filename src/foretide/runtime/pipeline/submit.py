@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from foretide.control_folder.folder import ControlFolder
 from foretide.metrics.audit import AuditFailure
 from foretide.metrics.batch import BatchReport
+from foretide.routing.table import RouteTable, parse_ratio
 from foretide.runtime.monitoring.monitor import Monitor
 from foretide.runtime.pipeline.follower import Follower
 from foretide.runtime.pipeline.listeners import FeedbackGuard
@@ -26,7 +27,6 @@ from foretide.settings.run import RunSettings
 if TYPE_CHECKING:
     from foretide.control.actions.registry import Restart
     from foretide.control.world.setup import Setup
-    from foretide.routing.table import RouteTable
     from foretide.spark.executors.executors import Executors
     from foretide.topology.graph import Topology
     from foretide.topology.sinks import Sink
@@ -113,15 +113,15 @@ class Pipeline:
 
     def split(self, edge: str, ratio: str) -> RouteTable:
         """Split an edge in a ratio such as `7:3:2`, from the next batch on."""
-        return self._query.split(edge, ratio)
+        return self.control_folder.change_routes(lambda table: table.split(edge, parse_ratio(edge, ratio)))
 
     def activate(self, edge: str, replicas: int) -> RouteTable:
         """Use the first `replicas` tasks of an edge's pool, from the next batch on."""
-        return self._query.activate(edge, replicas)
+        return self.control_folder.change_routes(lambda table: table.activate(edge, replicas))
 
     def limit_admission(self, spout: str, rows: int | None) -> None:
         """Limit the rows per batch of a spout, from the next batch on; None lifts the limit."""
-        self._query.limit_admission(spout, rows)
+        self.control_folder.limit_admission(spout, rows)
 
     def restart(self, restart: Restart) -> None:
         """Stop between two batches, soon, and start again from the checkpoint with other partitions or pools."""
