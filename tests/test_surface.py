@@ -15,6 +15,7 @@ SURFACE = [
     "Bolt",
     "BypassSettings",
     "Console",
+    "Control",
     "ControlSettings",
     "Controller",
     "Curve",
@@ -40,6 +41,8 @@ SURFACE = [
     "Memory",
     "MonitorSettings",
     "Native",
+    "Observed",
+    "OperatorSetup",
     "Parquet",
     "PartialKey",
     "PerTuple",
@@ -63,6 +66,7 @@ SURFACE = [
     "SetReplicas",
     "SetSplit",
     "Settings",
+    "Setup",
     "Shuffle",
     "Snapshot",
     "Socket",
@@ -81,6 +85,7 @@ SURFACE = [
     "join",
     "load_settings",
     "session",
+    "step",
     "submit",
 ]
 

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from foretide.control.policies.reactive import ReactiveSettings
     from foretide.control.policies.replicas import ReplicaSettings
     from foretide.control.settings import GuardSettings
-    from foretide.control.world.setup import Latency, Target
+    from foretide.control.step import Control, step
+    from foretide.control.world.observed import Observed
+    from foretide.control.world.setup import Latency, OperatorSetup, Setup, Target
     from foretide.control.world.world import World
     from foretide.metrics.alarm_rules import AlarmRule
     from foretide.metrics.snapshot import Known, Snapshot, Unknown
@@ -80,7 +82,9 @@ _NAMES_BY_MODULE = {
     "foretide.control.policies.reactive": "ReactiveSettings",
     "foretide.control.policies.replicas": "ReplicaSettings",
     "foretide.control.settings": "GuardSettings",
-    "foretide.control.world.setup": "Latency Target",
+    "foretide.control.step": "Control step",
+    "foretide.control.world.observed": "Observed",
+    "foretide.control.world.setup": "Latency OperatorSetup Setup Target",
     "foretide.control.world.world": "World",
     "foretide.metrics.alarm_rules": "AlarmRule",
     "foretide.metrics.snapshot": "Known Snapshot Unknown",
@@ -113,6 +117,7 @@ __all__ = [
     "Bolt",
     "BypassSettings",
     "Console",
+    "Control",
     "ControlSettings",
     "Controller",
     "Curve",
@@ -138,6 +143,8 @@ __all__ = [
     "Memory",
     "MonitorSettings",
     "Native",
+    "Observed",
+    "OperatorSetup",
     "Parquet",
     "PartialKey",
     "PerTuple",
@@ -161,6 +168,7 @@ __all__ = [
     "SetReplicas",
     "SetSplit",
     "Settings",
+    "Setup",
     "Shuffle",
     "Snapshot",
     "Socket",
@@ -179,6 +187,7 @@ __all__ = [
     "join",
     "load_settings",
     "session",
+    "step",
     "submit",
 ]
 

@@ -1,4 +1,4 @@
-"""Who wins when wishes disagree: the order of the policies, said aloud."""
+"""Which wishes stand when some contradict each other: the policy of the higher rank wins."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _ANYTHING = "anything"
 
 
 def arbitrate(wishes: Iterable[Wish], observed: Observed) -> tuple[list[Wish], list[Contest]]:
-    """The wishes that stand, and those that lost. Wishes come in order of rank: an earlier one beats a later one.
+    """The wishes that stand, and the contests that the others lost. Wishes come in order of rank.
 
-    Two wishes disagree if they act on the same target, on a host and one of its workers, or if one is a restart.
+    Two contradict each other if they act on one target, on a host and one of its workers, or if one is a restart.
     """
     standing: list[Wish] = []
     contests: list[Contest] = []
@@ -32,7 +32,7 @@ def arbitrate(wishes: Iterable[Wish], observed: Observed) -> tuple[list[Wish], l
 
 
 def _reach(action: Action, observed: Observed) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What must not have been claimed by others, and what it claims itself."""
+    """The claims of others that it contradicts, and its own claims."""
     match action:
         case Restart():
             return (_ANYTHING,), (action.target, _ANYTHING)

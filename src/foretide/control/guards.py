@@ -1,7 +1,7 @@
-"""Guards: each may change a wish or stop it, and says so. Small functions in a fixed order; all state is handed in.
+"""Guards: functions, applied in a fixed order, that may change a wish or stop it, and say why.
 
-What a person ordered and what is rolled back passes most of them. Taking out a bad worker waits for no cooldown: it
-ends harm, and a probe that fails must be cut short.
+Orders of a person and rollbacks pass most of them. Taking out a bad worker waits for no cooldown: it ends harm, and a
+probe that fails must be cut short.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Guard = Callable[[GuardSettings, Wish, ControlMemory, World], Ruling | None]
 
 
 def blocked(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
-    """Not again what has just made things worse."""
+    """Stop what has recently made things worse."""
     if wish.policy in {ORDERS, ROLLBACK}:
         return None
     block = next((each for each in memory.blocked if each.covers(wish.action)), None)
@@ -49,14 +49,14 @@ def blocked(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: W
 
 
 def excluded(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
-    """Nothing in periods in which nothing is to change."""
+    """Stop everything in excluded periods of the day."""
     if wish.policy in {ORDERS, ROLLBACK} or not any(window.holds(world.at) for window in settings.excluded):
         return None
-    return Ruling(None, "nothing is to be changed at this time of day")
+    return Ruling(None, "changes are excluded at this time of day")
 
 
 def unobserved(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
-    """No second change while the first has not been seen to be in force."""
+    """Stop a second change of a target while the first has not been observed."""
     pending = next((each for each in world.requested if each.action.target == wish.action.target), None)
     if pending is None or wish.policy == ORDERS:
         return None
@@ -64,18 +64,18 @@ def unobserved(settings: GuardSettings, wish: Wish, memory: ControlMemory, world
 
 
 def settling(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
-    """Some batches between a change and the next one of the same target."""
+    """Keep some batches between two changes of a target."""
     last = memory.last(wish.action.target)
     if last is None or last.observed_batch is None or world.batch is None or _urgent(wish):
         return None
     batches = world.batch - last.observed_batch
     if not 0 <= batches < settings.settle_batches:
         return None
-    return Ruling(None, f"the last change has been in force for {batches} batches only, not {settings.settle_batches}")
+    return Ruling(None, f"the last change has been in force for {batches} batches, less than {settings.settle_batches}")
 
 
 def cooldown(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
-    """Some time between a change and the next one of the same target."""
+    """Keep some time between two changes of a target."""
     last = memory.last(wish.action.target)
     if last is None or _urgent(wish):
         return None
@@ -85,12 +85,12 @@ def cooldown(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: 
 
 
 def bounds(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
-    """Within what the pool, the cluster and the settings allow."""
+    """Keep to what the pool, the cluster and the settings allow."""
     match wish.action:
         case SetReplicas(edge, wanted):
             part = world.setup.by_edge.get(edge)
             if part is None:
-                return Ruling(None, f"edge '{edge}' cannot be steered")
+                return Ruling(None, f"the route of edge '{edge}' cannot be changed")
             most = min(part.pool, settings.most_replicas or part.pool)
             return _clamped(wish.action, wanted, min(settings.least_replicas, most), most)
         case SetExecutors(wanted):
@@ -109,7 +109,7 @@ def _clamped(action: Action, wanted: int, least: int, most: int) -> Ruling | Non
 
 
 def last_workers(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
-    """Somebody has to do the work: not even a person takes out the last workers."""
+    """Keep the last workers in service, even against an order."""
     going = _taken_out(wish.action, world)
     if not going:
         return None
@@ -131,7 +131,7 @@ def _taken_out(action: Action, world: World) -> frozenset[str]:
 
 
 def hysteresis(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
-    """Give back only what nobody has wanted for a while; a sawtooth then holds its height."""
+    """Free only capacity that was not wanted for a while, so that a sawtooth load keeps what its peaks need."""
     now, wanted = wish.action.amount_now(world.observed), wish.action.amount
     if now is None or wanted is None or not wish.action.frees_capacity(world.observed) or _urgent(wish):
         return None
@@ -146,7 +146,7 @@ def hysteresis(settings: GuardSettings, wish: Wish, memory: ControlMemory, world
 
 
 def largest_step(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
-    """Not too much at once."""
+    """Limit how much a number changes in one decision."""
     now, wanted = wish.action.amount_now(world.observed), wish.action.amount
     if now is None or wanted is None or _urgent(wish) or not math.isfinite(now):
         return None
@@ -160,13 +160,13 @@ def largest_step(settings: GuardSettings, wish: Wish, memory: ControlMemory, wor
 
 
 def band(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
-    """Nothing for changes that are hardly any."""
+    """Stop changes that are too small to matter."""
     if _urgent(wish):
         return None
     change = _relative_change(wish.action, world)
     if change is None or change >= settings.band:
         return None
-    return Ruling(None, f"a change of {change:.1%} is not worth it; the band is {settings.band:.1%}")
+    return Ruling(None, f"a change of {change:.1%} is within the band of {settings.band:.1%}")
 
 
 def _relative_change(action: Action, world: World) -> float | None:
@@ -182,14 +182,14 @@ def _relative_change(action: Action, world: World) -> float | None:
 
 
 def quota(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
-    """Not more than so many actions an hour."""
+    """Limit the number of actions in an hour."""
     if wish.policy in {ORDERS, ROLLBACK} or memory.decided_since(world.at - HOUR_SECONDS) < settings.quota:
         return None
     return Ruling(None, f"{settings.quota} actions were taken within the hour, which is the quota")
 
 
 def _urgent(wish: Wish) -> bool:
-    """Orders, rollbacks, and what ends harm wait for nothing."""
+    """Whether it waits for nothing: orders, rollbacks, and what ends harm."""
     return wish.policy in {ORDERS, ROLLBACK} or isinstance(wish.action, Quarantine | QuarantineHost)
 
 
@@ -203,19 +203,19 @@ GUARDS: tuple[Guard, ...] = (
 def guard(
     settings: GuardSettings, wishes: Sequence[Wish], memory: ControlMemory, world: World
 ) -> tuple[list[Wish], list[Intervention]]:
-    """What is left of the wishes, and what was done to them. Each one accepted counts for the quota of the next."""
+    """The wishes that remain, and what guards changed. A wish that passes counts towards the quota of the next."""
     kept: list[Wish] = []
     interventions: list[Intervention] = []
     for wish in wishes:
-        left, marks = _one(settings, wish, memory, world)
+        passed, marks = _apply(settings, wish, memory, world)
         interventions += marks
-        if left is not None:
-            kept.append(left)
-            memory = memory.with_decided([left], 0, world.at)
+        if passed is not None:
+            kept.append(passed)
+            memory = memory.with_decided([passed], 0, world.at)
     return kept, interventions
 
 
-def _one(
+def _apply(
     settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World
 ) -> tuple[Wish | None, list[Intervention]]:
     marks: list[Intervention] = []

@@ -1,4 +1,8 @@
-"""What a replay needs besides samples: what the query was made of, what was to be held, and what was in force."""
+"""Recordings decided again: what was recorded of a query, the worlds in it, and what policies would have decided.
+
+What was in force is read from samples as far as they show it: the rows of each task show a route, samples of a worker
+show that it was alive. The rest is as it was recorded, or else the default: all tasks of a pool are active.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +21,26 @@ from foretide.metrics.metric import Level, Sample
 from foretide.metrics.smoothing import Smoother
 from foretide.metrics.snapshot import Key, Snapshot, freeze
 
+BATCH = "batch"
+"""The metric whose sample ends a batch."""
+
+_GONE_AFTER_SECONDS = 60.0
+"""Without a sample for so long, a worker counts as gone."""
+
+_WORKER_METRICS = frozenset(metric.name for metric in at_level(Level.WORKER))
+Smoothing = Mapping[str, Callable[[], Smoother]]
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedWorld:
-    """How a query was set up, from a moment on until the next such record.
+    """How a query was set up, from a time on until the next such record.
 
     Attributes:
         at: Seconds since 1970.
         setup: What the query is made of.
-        target: What is to be held.
-        observed: What is in force. Its routes count for batches that read its route version.
-        policies: The names of those that control it, in order of rank.
+        target: The latency to hold.
+        observed: What is in force. Its routes hold for batches that read its route version.
+        policies: The names of the policies that control it, in order of rank.
         joins: What was known of its joins, window by window.
     """
 
@@ -37,14 +50,6 @@ class RecordedWorld:
     observed: Observed = field(default_factory=Observed)
     policies: tuple[str, ...] = ()
     joins: Mapping[str, JoinView] = field(default_factory=dict)
-
-
-BATCH = "batch"
-ALIVE = 60.0
-"""Seconds without a sample after which a worker counts as gone."""
-
-Smoothing = Mapping[str, Callable[[], Smoother]]
-_OF_WORKERS = frozenset(metric.name for metric in at_level(Level.WORKER))
 
 
 def worlds(
@@ -57,10 +62,10 @@ def worlds(
     """A world for every batch of a recording.
 
     Args:
-        setups: At least one, in order of time. Each holds until the next; the first also for what came before it.
+        setups: At least one, in order of time. Each holds until the next; the first also holds before its time.
         samples: All that was measured, in order of time.
-        target: What is to be held, instead of what was.
-        smoothing: How to smooth which metrics, by name: as the monitor did when it was live.
+        target: The latency to hold instead of the recorded one.
+        smoothing: How to smooth metrics, by name, as the monitor did when it was live.
     """
     recording = _Recording(setups, smoothing or {})
     ended: float | None = None
@@ -90,7 +95,7 @@ class _Recording:
     def take(self, sample: Sample) -> None:
         key = (sample.metric, sample.subject)
         self._figures[key] = (self._smoothed(key, sample.value), sample.at)
-        if sample.metric in _OF_WORKERS:
+        if sample.metric in _WORKER_METRICS:
             self._workers[sample.subject] = sample.at
         elif sample.metric == "task_rows":
             operator, _, task = sample.subject.rpartition("/")
@@ -119,7 +124,7 @@ class _Recording:
         recorded = known.routes if version is None or version == known.route_version else {}
         parts = self._setup.setup.by_edge
         routes = {edge: recorded.get(edge) or self._route(part) for edge, part in parts.items()}
-        alive = [worker for worker, seen in self._workers.items() if seen >= snapshot.at - ALIVE]
+        alive = [worker for worker, seen in self._workers.items() if seen >= snapshot.at - _GONE_AFTER_SECONDS]
         executors = {worker: known.executors.get(worker, worker) for worker in alive} if self._workers else None
         return replace(
             known,
@@ -130,7 +135,7 @@ class _Recording:
         )
 
     def _route(self, part: OperatorSetup) -> Weights:
-        """The rows that each task got in the last batch that tells; all alike where none does."""
+        """The rows that each task got in the last batch that had any; equal weights without one."""
         seen = self._tasks.get(part.name, {})
         last = max((at for rows, at in seen.values() if rows > 0), default=None)
         rows = {task: rows for task, (rows, at) in seen.items() if at == last}
@@ -140,7 +145,7 @@ class _Recording:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A decision that was advised, how many times in a row, and when last. Nothing follows it, so it comes again."""
+    """A decision that was advised, how many times, and when last. It is repeated because nobody acts on it."""
 
     decision: Decision
     times: int
@@ -157,17 +162,17 @@ def replay(control: Control, worlds: Iterable[World]) -> Iterator[Decision]:
 
 
 def advice(decisions: Iterable[Decision]) -> list[Advice]:
-    """Those decisions that advise something new: what was advised last for all their targets counts as repeated."""
-    said: list[Advice] = []
+    """The decisions that advise something new. One that repeats the last advice for its targets is counted there."""
+    found: list[Advice] = []
     latest: dict[str, tuple[Action, int]] = {}
     for decision in (each for each in decisions if each.chosen):
         before = [latest.get(action.target) for action in decision.actions]
         if all(
             known is not None and known[0] == action for known, action in zip(before, decision.actions, strict=True)
         ):
-            for place in {known[1] for known in before if known is not None}:
-                said[place] = replace(said[place], times=said[place].times + 1, last=decision.at)
+            for index in {known[1] for known in before if known is not None}:
+                found[index] = replace(found[index], times=found[index].times + 1, last=decision.at)
             continue
-        latest |= {action.target: (action, len(said)) for action in decision.actions}
-        said.append(Advice(decision, 1, decision.at))
-    return said
+        latest |= {action.target: (action, len(found)) for action in decision.actions}
+        found.append(Advice(decision, 1, decision.at))
+    return found

@@ -16,11 +16,9 @@ from foretide.metrics.metric import Sample
 from foretide.store.journal import OnProblem
 from foretide.store.metric_store import MetricStore
 
-AT_ONCE = 100
-"""Batches whose samples are in memory at one time."""
-
-BEFORE = 60.0
-"""Seconds before the end of the first batch from which samples still count."""
+_BATCHES_IN_MEMORY = 100
+_LEAD_SECONDS = 60.0
+"""Samples count from this long before the end of the first batch."""
 
 log = logging.getLogger("foretide")
 
@@ -38,16 +36,15 @@ class Recording:
     def of(
         cls, store: MetricStore, pipeline: str, *, since: float | None = None, on_problem: OnProblem = log.warning
     ) -> Self:
-        """All that is kept of a pipeline, or what is from a time on. A setup that is damaged is told and left out.
+        """All that is kept of a pipeline, or what is kept from a time on. A damaged setup is reported and left out.
 
         Raises:
-            ReplayError: Its setup was never kept, or no batch of it was.
+            ReplayError: The store has no setup of it, or no batch.
         """
         setups = tuple(store.setups(pipeline, on_problem=on_problem))
         if not setups:
             raise ReplayError(
-                f"the store does not say what '{pipeline}' is made of; its control loop writes that when it runs, "
-                "acting or advising"
+                f"the store has no setup of '{pipeline}'; its control loop writes one while it runs, acting or advising"
             )
         ends = tuple(each.at for each in store.read(pipeline, metrics=[BATCH], subjects=[pipeline], since=since))
         if not ends:
@@ -58,17 +55,17 @@ class Recording:
         """A world for every batch.
 
         Args:
-            latency: T_max, in seconds, instead of what was to be held.
-            smoothing: How to smooth which metrics, by name.
+            latency: T_max in seconds, instead of the recorded one.
+            smoothing: How to smooth metrics, by name.
         """
         target = None if latency is None else _with_latency(self.setups[-1].target, latency)
         return worlds(self.setups, self._samples(), target=target, smoothing=smoothing)
 
     def _samples(self) -> Iterator[Sample]:
-        """In order of time, a few batches at a time: a week of them may not fit into memory."""
-        since = self.ends[0] - BEFORE
-        for start in range(0, len(self.ends), AT_ONCE):
-            until = math.nextafter(self.ends[start : start + AT_ONCE][-1], math.inf)
+        """In order of time, some batches at once: a week of them may not fit into memory."""
+        since = self.ends[0] - _LEAD_SECONDS
+        for start in range(0, len(self.ends), _BATCHES_IN_MEMORY):
+            until = math.nextafter(self.ends[start : start + _BATCHES_IN_MEMORY][-1], math.inf)
             yield from self.store.read(self.pipeline, since=since, until=until)
             since = until
 

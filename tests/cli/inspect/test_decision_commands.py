@@ -260,7 +260,7 @@ def test_a_replay_goes_by_the_settings_in_force(call, recorded, tmp_path):
         (("decisions", "{empty}"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
         (("explain", "{empty}"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
         (("explain", "{empty}", "3"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
-        (("replay", "{empty}", "--policy", "static"), ReplayError, "does not say what 'p' is made of"),
+        (("replay", "{empty}", "--policy", "static"), ReplayError, "has no setup of 'p'"),
     ],
 )
 def test_errors_have_a_type_and_say_what_to_do(call, recorded, tmp_path, arguments, kind, words):

@@ -1,6 +1,6 @@
-"""Models made from what was measured: a network for planning, and what a micro-batch costs.
+"""Models made from what was measured: a network for planning, and the cost of a micro-batch.
 
-What is not known yet is said, never guessed.
+What is not known yet is reported, never guessed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 
 FRESH = 120.0
-"""Seconds after which a figure says nothing about the present any more."""
+"""Seconds after which a figure no longer describes the present."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """Not enough is known yet: which figures are missing. No failure; ask again after the next batches."""
+    """Not enough is known yet: the figures that are missing. Not a failure; ask again after the next batches."""
 
     missing: tuple[str, ...]
 
@@ -28,19 +28,19 @@ class NotYet:
 
 
 def arrivals(world: World, horizon: float | None = None, quantile: float | None = None) -> dict[str, float] | NotYet:
-    """Tuples a second that fall due at each spout: as measured, or what is foreseen at a horizon if that is more.
+    """Tuples a second that arrive at each spout: as measured, or as forecast at a horizon if that is more.
 
-    What arrives already has to be carried, whatever is foreseen; a forecast that a load will fall may come true first.
+    What arrives already has to be processed, even if the forecast says that the load will fall.
     """
     rates: dict[str, float] = {}
     missing: list[str] = []
     for spout in world.setup.spouts:
-        ahead = None if horizon is None else world.forecasts.expected("arrival_rate", spout, horizon, quantile)
+        expected = None if horizon is None else world.forecasts.expected("arrival_rate", spout, horizon, quantile)
         now = world.snapshot.value("arrival_rate", spout, within=FRESH)
-        if now is None and ahead is None:
+        if now is None and expected is None:
             missing.append(f"arrival_rate of '{spout}'")
         else:
-            rates[spout] = max(now or 0.0, ahead or 0.0)
+            rates[spout] = max(now or 0.0, expected or 0.0)
     return NotYet(tuple(missing)) if missing or not rates else rates
 
 
@@ -66,7 +66,7 @@ def _operator(world: World, name: str) -> Operator | str:
 
 
 def _flow(world: World, source: str, target: str) -> Flow | str:
-    """Tuples sent for each one worked on; an operator with a single reader sends it all that it emits."""
+    """Tuples sent for each one processed; an operator with a single reader sends it all that it emits."""
     gain = world.snapshot.value("flow_fraction", f"{source}->{target}", within=FRESH)
     if gain is None and sum(1 for sender, _ in world.setup.flows if sender == source) == 1:
         gain = world.snapshot.value("selectivity", source, within=FRESH)

@@ -1,4 +1,4 @@
-"""What is in force, as Spark reports it: not what was planned, and not what was asked for."""
+"""What is in force, as Spark reports it: not what was planned, and not what was requested."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Observed:
         route_version: The version of the table that the last batch read.
         executors: Workers that are alive, and the host of each.
         quarantined: Workers that get no tasks.
-        young: Workers that have worked in too few batches to be judged: starting up is slow for all.
+        young: Workers that ran in too few batches to be judged, as every worker starts slowly.
         drained: Workers and hosts that a person took out; policies leave them alone.
-        admission: Most rows a batch may take, by spout; a spout that is not named has no limit.
-        placements: The worker of each task behind an edge, where tasks stay where they are; None for unknown ones.
+        admission: Maximum rows of a batch by spout; a spout that is not named has no limit.
+        placements: The worker of each task behind an edge, if tasks stay in place; None for unknown ones.
         state_partitions: Partitions of Spark's state.
-        pools: Tasks there are, by edge.
+        pools: Number of tasks by edge, active or not.
         joins: The plan of each join.
         started: When the query was started last, in seconds since 1970.
     """

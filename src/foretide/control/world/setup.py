@@ -1,4 +1,4 @@
-"""What does not change while a query runs: its operators, what of it can be steered, and how."""
+"""What does not change while a query runs (its operators, and what can be changed about them), and the target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OperatorSetup:
     Attributes:
         name: As in the metrics.
         pool: Tasks that there are, active or not.
-        edge: The edge in front of it that a route steers; None where nothing can be steered.
+        edge: The edge in front of it whose route can be changed; None if there is none.
         spout: Whether it reads from outside.
         stateful: Whether it keeps state; its tasks then stay where they are.
     """
@@ -33,7 +33,7 @@ class OperatorSetup:
 
     def __post_init__(self) -> None:
         if self.pool < 1:
-            raise ControlSettingError(f"operator '{self.name}' has a pool of {self.pool}; it needs at least 1 task")
+            raise ControlSettingError(f"the pool of operator '{self.name}' must be 1 or more, got {self.pool}")
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Setup:
         flows: Which operator sends to which.
         mode: `micro-batch` (stages one after another) or `pipeline` (all at the same time: Spark's real-time mode).
         cores_per_executor: Tasks that an executor runs at the same time.
-        executors: The least and the most executors that may be asked for; None if their number cannot be changed.
-        trigger: Least seconds between the starts of two batches.
+        executors: The minimum and maximum number of executors; None if it cannot be changed.
+        trigger: Minimum seconds between the starts of two batches.
         can_quarantine: Whether executors can be taken out and let back in.
         can_admit: Spouts whose admission limit can be changed while they run.
     """
@@ -69,7 +69,7 @@ class Setup:
 
     @cached_property
     def by_edge(self) -> dict[str, OperatorSetup]:
-        """The operators that can be steered, by their edge."""
+        """The operators whose route can be changed, by their edge."""
         return {operator.edge: operator for operator in self.operators if operator.edge is not None}
 
     @cached_property
@@ -123,23 +123,23 @@ def Latency(  # noqa: N802 - reads as the value that it makes
     relaxed: Duration = 0.0,
     budget: int | None = None,
 ) -> Target:
-    """The latency to hold, for one quantile of the tuples.
+    """A latency target for one quantile of the tuples.
 
     >>> Latency(p99="2s", relaxed="500 ms")
     Target(latency=2.0, relaxed=0.5, quantile='p99', budget=None)
 
     Args:
-        p99: What 99 of 100 tuples are to stay below.
-        p95: What 95 of 100 are to stay below.
-        p50: What half of them are to stay below.
-        mean: What they are to take on average.
-        relaxed: Below which processors may be given back.
-        budget: Most processors to use; None for as many as there are.
+        p99: Maximum latency of 99 % of the tuples.
+        p95: Maximum latency of 95 % of them.
+        p50: Maximum latency of half of them.
+        mean: Maximum mean latency.
+        relaxed: T_min: below it, processors may be freed.
+        budget: K_max: maximum number of processors; None for all there are.
     """
     wanted: dict[Quantile, Duration | None] = {"p99": p99, "p95": p95, "p50": p50, "mean": mean}
     given = [(quantile, value) for quantile, value in wanted.items() if value is not None]
     if len(given) != 1:
-        said = ", ".join(quantile for quantile, _ in given) or "none of them"
-        raise ControlSettingError(f"a latency target holds one of {', '.join(wanted)}, and {said} was given; give one")
+        names = ", ".join(quantile for quantile, _ in given) or "none"
+        raise ControlSettingError(f"a latency target needs exactly one of {', '.join(wanted)}, got {names}")
     quantile, latency = given[0]
     return Target(parse_duration(latency), parse_duration(relaxed), quantile, budget)

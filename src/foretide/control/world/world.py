@@ -1,4 +1,4 @@
-"""All that a control cycle reads, as one value. What is planned, requested and observed are kept apart by name."""
+"""All that a control cycle reads, as one value. What is planned, requested and observed is kept apart by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from foretide.metrics.snapshot import Key, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An action that was asked for and has not been observed yet."""
+    """An action that was requested and has not been observed yet."""
 
     action: Action
     decision: int
@@ -31,9 +31,9 @@ class World:
         snapshot: What was measured.
         observed: What is in force.
         forecasts: What is expected.
-        target: What is to be held.
-        orders: What a person has asked for; goes before every policy.
-        requested: What was asked for and is not observed yet. The loop fills it in.
+        target: The latency to hold, and the budget.
+        orders: What a person ordered; has precedence over every policy.
+        requested: What was requested and is not observed yet. The loop fills it in.
         forecast_for_now: What earlier forecasts said about the present. The loop fills it in.
         joins: What is known of each join, by its name.
     """
@@ -60,11 +60,11 @@ class World:
         return None if value is None else int(value)
 
     def replicas(self, operator: str) -> int:
-        """Replicas of an operator that work: what its route says, or its whole pool."""
+        """Active replicas of an operator: as its route says, or its whole pool."""
         part = self.setup.by_name[operator]
         routed = None if part.edge is None else self.observed.replicas(part.edge)
         return routed or part.pool
 
     def is_requested(self, action: Action) -> bool:
-        """Whether just this was asked for already and is not observed yet."""
+        """Whether this very action was requested and is not observed yet."""
         return any(request.action == action for request in self.requested)

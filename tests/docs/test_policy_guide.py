@@ -1,0 +1,49 @@
+"""The guide's policy runs as it is written there."""
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from unittest.mock import create_autospec
+
+import pytest
+
+import foretide as ft
+from foretide.runtime.loop import attach
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "policy.md"
+POLICY, TEST, ATTACH = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.fixture
+def guide(monkeypatch):
+    """The first two code blocks, run in a module of their own."""
+    module = ModuleType("policy_guide")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(POLICY + TEST, GUIDE, "exec"), vars(module))
+    return module
+
+
+def test_the_policy_is_short_and_needs_nothing_but_the_public_names():
+    assert len(POLICY.splitlines()) <= 30
+    assert re.findall(r"^(?:import|from) (\S+)", POLICY, re.MULTILINE) == ["dataclasses", "foretide"]
+
+
+def test_the_loop_decides_what_the_policy_wants(guide):
+    assert guide.decision.actions == (ft.SetReplicas("parse", 4),)
+    assert guide.decision.chosen[0].policy == "night-shift"
+    assert guide.decision.chosen[0].expected == ft.Expectation("4 of 8 tasks at work")
+    assert guide.early.actions == ()
+
+
+def test_by_day_all_tasks_are_wanted_and_an_unknown_edge_is_left_alone(guide):
+    noon = guide.world(12 * 3600)
+    assert guide.NightShift("parse").wish(None, noon)[1][0].action == ft.SetReplicas("parse", 8)
+    assert guide.NightShift("elsewhere").wish(None, noon) == (None, [])
+
+
+def test_it_is_attached_by_a_call_that_control_takes(guide, monkeypatch):
+    control = create_autospec(attach.control)
+    monkeypatch.setattr(attach, "control", control)
+    exec(compile(ATTACH, GUIDE, "exec"), {**vars(guide), "query": "a query"})
+    control.assert_called_once_with("a query", [guide.NightShift("parse"), "bypass"], mode="advise")
