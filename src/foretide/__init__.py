@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from foretide.control.world.latency import Latency
     from foretide.control.world.setup import Target
     from foretide.control.world.world import World
+    from foretide.joins.plan import JoinPlan, KeyGrid
     from foretide.metrics.alarm_rules import AlarmRule
     from foretide.metrics.snapshot import Known, Snapshot, Unknown
     from foretide.runtime.loop.attach import control
@@ -80,6 +81,7 @@ _NAMES_BY_MODULE = {
     "foretide.control.world.latency": "Latency",
     "foretide.control.world.setup": "Target",
     "foretide.control.world.world": "World",
+    "foretide.joins.plan": "JoinPlan KeyGrid",
     "foretide.metrics.alarm_rules": "AlarmRule",
     "foretide.metrics.snapshot": "Known Snapshot Unknown",
     "foretide.runtime.loop.attach": "control",
@@ -128,7 +130,9 @@ __all__ = [
     "Global",
     "GuardSettings",
     "HotKeySettings",
+    "JoinPlan",
     "Json",
+    "KeyGrid",
     "Known",
     "Latency",
     "LoadAware",
