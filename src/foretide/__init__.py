@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from foretide.control.world.observed import Observed
     from foretide.control.world.setup import Latency, OperatorSetup, Setup, Target
     from foretide.control.world.world import World
+    from foretide.joins.plan import JoinPlan, KeyGrid
     from foretide.metrics.alarm_rules import AlarmRule
     from foretide.metrics.snapshot import Known, Snapshot, Unknown
     from foretide.runtime.loop.attach import control
@@ -86,6 +87,7 @@ _NAMES_BY_MODULE = {
     "foretide.control.world.observed": "Observed",
     "foretide.control.world.setup": "Latency OperatorSetup Setup Target",
     "foretide.control.world.world": "World",
+    "foretide.joins.plan": "JoinPlan KeyGrid",
     "foretide.metrics.alarm_rules": "AlarmRule",
     "foretide.metrics.snapshot": "Known Snapshot Unknown",
     "foretide.runtime.loop.attach": "control",
@@ -135,7 +137,9 @@ __all__ = [
     "Global",
     "GuardSettings",
     "HotKeySettings",
+    "JoinPlan",
     "Json",
+    "KeyGrid",
     "Known",
     "Latency",
     "LoadAware",

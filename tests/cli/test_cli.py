@@ -96,7 +96,7 @@ def test_routes_of_a_running_pipeline_are_shown_and_set_from_another_terminal(st
     assert "50.0%" in say("route", "show", "--app", "far")
     assert "no such edge" in str(refused("route", "set", "nope", "1:1"))
     assert "2 weights for a pool of 3" in str(refused("route", "set", "work", "1:1"))
-    assert "is no ratio" in str(refused("route", "set", "work", "a:b:c"))
+    assert "is not a ratio" in str(refused("route", "set", "work", "a:b:c"))
     assert pipeline.control_folder.routes().version == 2
     say("admission", "set", "numbers", "500")
     wait_for(lambda: pipeline.reports[-1].input_rows == 500, pipeline)

@@ -146,10 +146,10 @@ class TaskCosts:
         return replace(seen, model=model, batches=self.batches + 1, pairs_per_product=factor)
 
     def of_window(self, batches: int) -> JoinCost | None:
-        """What the tasks of a window of so many batches cost, by rows of the window; None before enough was seen.
+        """What the tasks of a window of some batches cost, by rows of the window; None before enough was seen.
 
-        A window's pairs are products of its own rows: so many times those of a batch, squared, of which each batch
-        compares its part.
+        Pairs of a window are products of its own rows, which grow with the square of its batches; each batch compares
+        its part of them.
         """
         if self.batches < _MIN_BATCHES or not batches:
             return None
@@ -158,7 +158,7 @@ class TaskCosts:
 
 
 def _tasks(report: BatchReport, partitions: int) -> list[TaskRun] | None:
-    """The tasks of the join by partition, if one stage with so many of them reads Spark's own exchanges."""
+    """The tasks of the join by partition, if one stage with a task for each reads Spark's own exchanges."""
     runs = [run for run in report.tasks or () if run.edge is None and run.task is not None and run.bytes_read]
     by_task = {run.task: run for run in runs if run.task is not None and not run.failed}
     return [by_task[task] for task in sorted(by_task)] if len(by_task) == partitions == len(runs) else None

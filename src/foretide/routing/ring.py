@@ -1,7 +1,7 @@
 """The ring of M identifiers (slots) behind every controllable edge: slot -> task.
 
-A tuple's hash picks a slot, the ring names the task. A split ratio is a number of slots per task, so any ratio
-can be had to within one slot, and a change of ratio moves only the slots that have to move.
+A tuple's hash picks a slot, the ring names the task. A split ratio is a number of slots per task, so every ratio is
+exact to within one slot, and a change of ratio moves only the slots that have to move.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEFAULT_SLOTS = 1024
 
 
 def apportion(weights: Sequence[float], slots: int) -> tuple[int, ...]:
-    """How many slots each task gets, so that they stand in the given ratio.
+    """The number of slots of each task in the given ratio.
 
     A divisor method (Webster's, with a first slot for every positive weight). Divisor methods are monotone: when
     one weight becomes zero no other task loses a slot, which is why disabling a task moves no other task's tuples.
@@ -41,7 +41,7 @@ def apportion(weights: Sequence[float], slots: int) -> tuple[int, ...]:
 
 
 def check_weights(weights: Sequence[float], slots: int) -> None:
-    """Refuse weights that name no split; the message says which one and why."""
+    """Refuse weights that define no split; the message says which one and why."""
     for task, weight in enumerate(weights):
         if not math.isfinite(weight) or weight < 0:
             raise ValueError(f"the weight of task {task} is {weight}; weights are finite and not negative")
@@ -75,7 +75,7 @@ def resplit(ring: Ring, weights: Sequence[float]) -> Ring:
 
 
 def _claim(wanted: list[int], task: int) -> int | None:
-    """Let a task keep a slot it has while it still wants one; None frees the slot."""
+    """Let a task keep a slot while it still needs one; None frees the slot."""
     if task < len(wanted) and wanted[task] > 0:
         wanted[task] -= 1
         return task
@@ -83,7 +83,7 @@ def _claim(wanted: list[int], task: int) -> int | None:
 
 
 def slot_counts(ring: Ring, pool: int) -> tuple[int, ...]:
-    """Slots per task: the split ratio as it really is.
+    """Slots per task: the split ratio as it is in force.
 
     >>> slot_counts((0, 0, 1, 3), 4)
     (2, 1, 0, 1)

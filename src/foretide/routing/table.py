@@ -1,6 +1,6 @@
-"""The route table: for every edge its pool and its ring, under one version. What is published is always valid.
+"""The route table: for every edge its pool and its ring, under one version. A published table is always valid.
 
-Spark reads the table as JSON at the start of each batch. `from_json` is for people and programs that read it back.
+Spark reads the table as JSON at the start of each batch; `from_json` reads it back for everybody else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FORMAT = 1
-"""Format of the file. A reader that meets a newer one uses the default split and says so."""
+"""Format of the file. A reader that finds a newer one uses the default split and reports it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,17 @@ class Route:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Slots of each task, the ratio as it really is."""
+        """Slots of each task: the ratio as it is in force."""
         return slot_counts(self.ring, self.pool)
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The part of the stream that each task is to get."""
+        """The share of the stream that each task gets."""
         return tuple(count / len(self.ring) for count in self.counts)
 
     @property
     def active(self) -> int:
-        """How many tasks get tuples."""
+        """The number of tasks that get tuples."""
         return sum(1 for count in self.counts if count)
 
 
@@ -61,44 +61,35 @@ class RouteTable:
     def declare(
         self, edge: str, pool: int, weights: Sequence[float] | None = None, slots: int = DEFAULT_SLOTS
     ) -> RouteTable:
-        """Add an edge with its first split. An edge that is there with the same pool and ring size keeps its route."""
+        """Add an edge with its first split. A known edge with the same pool and ring size keeps its route."""
         known = self.edges.get(edge)
         if known and known.pool == pool and len(known.ring) == slots:
             return self
-        chosen = _refusing(edge, pool, weights if weights is not None else [1] * pool, slots)
+        chosen = _checked(edge, pool, weights if weights is not None else [1] * pool, slots)
         return self._with(edge, Route(pool, make_ring(chosen, slots)))
 
     def split(self, edge: str, weights: Sequence[float]) -> RouteTable:
         """Split an edge in a new ratio, moving as few identifiers as possible."""
         route = self.route(edge)
-        chosen = _refusing(edge, route.pool, weights, len(route.ring))
+        chosen = _checked(edge, route.pool, weights, len(route.ring))
         return self._with(edge, replace(route, ring=resplit(route.ring, chosen)))
 
     def activate(self, edge: str, replicas: int) -> RouteTable:
         """Spread an edge evenly over its first `replicas` tasks."""
         pool = self.route(edge).pool
         if not 1 <= replicas <= pool:
-            raise RouteError(edge, f"{replicas} active replicas asked for; the pool allows 1 to {pool}")
+            raise RouteError(edge, f"active replicas must be between 1 and {pool}, got {replicas}")
         return self.split(edge, [1] * replicas + [0] * (pool - replicas))
 
-    def disable(self, edge: str, task: int) -> RouteTable:
-        """Send nothing more to one task; the tuples of all other tasks stay where they are."""
-        route = self.route(edge)
-        if not 0 <= task < route.pool:
-            raise RouteError(edge, f"there is no task {task}; the pool has tasks 0 to {route.pool - 1}")
-        weights = list(route.counts)
-        weights[task] = 0
-        return self.split(edge, weights)
-
     def restore(self, good: RouteTable) -> RouteTable:
-        """This table with the edges it lacks taken from a good one; a table that lacks nothing stays as it is."""
-        lacking = {name: route for name, route in good.edges.items() if name not in self.edges}
-        if not lacking:
+        """This table with missing edges taken from a good one; itself if none is missing."""
+        missing = {name: route for name, route in good.edges.items() if name not in self.edges}
+        if not missing:
             return self
-        return RouteTable(max(self.version, good.version) + 1, MappingProxyType({**lacking, **self.edges}))
+        return RouteTable(max(self.version, good.version) + 1, MappingProxyType({**missing, **self.edges}))
 
     def route(self, edge: str) -> Route:
-        """The route of an edge, or an error that lists the edges there are."""
+        """The route of an edge, or an error that lists the known edges."""
         if edge not in self.edges:
             known = ", ".join(sorted(self.edges)) or "none"
             raise RouteError(edge, f"no such edge; edges with a route are: {known}")
@@ -136,10 +127,10 @@ def parse_ratio(edge: str, text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(":")]
     except ValueError:
-        raise RouteError(edge, f"'{text}' is no ratio; write one weight for each task, such as 4:3:1") from None
+        raise RouteError(edge, f"'{text}' is not a ratio; write one weight for each task, such as 4:3:1") from None
 
 
-def _refusing(edge: str, pool: int, weights: Sequence[float], slots: int) -> Sequence[float]:
+def _checked(edge: str, pool: int, weights: Sequence[float], slots: int) -> Sequence[float]:
     if pool < 1:
         raise RouteError(edge, f"a pool of {pool} tasks cannot take a stream; it needs at least 1")
     if len(weights) != pool:

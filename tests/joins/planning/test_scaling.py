@@ -105,7 +105,7 @@ def test_whatever_is_measured_resources_are_never_exceeded(measured, cores, most
 
 
 def test_figures_that_make_no_sense_are_refused():
-    with pytest.raises(ModelError, match="joiner 'a'"):
+    with pytest.raises(ModelError, match="joiner 'a': latency is -1"):
         Joiner("a", -1.0, 1.0)
-    with pytest.raises(ModelError, match="some part of a unit"):
+    with pytest.raises(ModelError, match="units is 0"):
         Joiner("a", 1.0, 1.0, units=0.0)

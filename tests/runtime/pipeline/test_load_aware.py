@@ -85,7 +85,7 @@ def test_each_interval_begins_with_a_clean_sheet(balance, folder):
 
 
 def test_a_task_that_was_taken_out_stays_out(balance, folder):
-    folder.change_routes(lambda table: table.disable("parse", 2))
+    folder.change_routes(lambda table: table.split("parse", [1, 1, 0]))
     counts = interval(balance, folder, (3000, 3000, 0), (3000, 6000, 0))
     assert counts[2] == 0
     assert counts[0] > counts[1] > 0

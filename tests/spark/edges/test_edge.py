@@ -143,7 +143,7 @@ def test_custom_outside_the_pool_wraps_around_and_loses_nothing(spark, control):
 def test_a_new_route_is_used_by_the_next_reading_of_the_same_plan(numbers, control):
     frame = numbers.transform(ft.edge("work", ft.Dynamic(), pool=3, control_folder=control))
     before = placement(frame)
-    ControlFolder(control).change_routes(lambda table: table.disable("work", 1))
+    ControlFolder(control).change_routes(lambda table: table.split("work", [1, 0, 1]))
     after = placement(frame)
     assert not after[1]
     for task in (0, 2):  # disabling one task moves no other task's tuples

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from foretide.errors import JoinPlanError, PlanFormatError
-
-INNER, LEFT = "inner", "left"
+from foretide.joins.plan import How
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,15 +16,17 @@ class JoinBound:
 
     before: int
     after: int
-    how: str = INNER
+    how: How = "inner"
 
     def __post_init__(self) -> None:
         if -self.before > self.after:
             raise JoinPlanError(
                 f"a join bound of -{self.before} to +{self.after} matches nothing; before + after must be at least 0"
             )
-        if self.how not in (INNER, LEFT):
-            raise JoinPlanError(f"a '{self.how}' join cannot be split exactly; use '{INNER}' or '{LEFT}'")
+        if self.how not in get_args(How):
+            raise JoinPlanError(
+                f"a '{self.how}' join cannot be split exactly; use {' or '.join(map(repr, get_args(How)))}"
+            )
 
     def left_times(self, right_time: int) -> tuple[int, int]:
         """The first and the last event time of left rows that a right row can match."""
@@ -42,7 +43,7 @@ class JoinBound:
 
     def check(self, key_hash: int, grid: Sequence[Sequence[int]]) -> None:
         """Refuse a grid on which this kind of join would not be exact."""
-        if self.how == LEFT and any(len(row) > 1 for row in grid):
+        if self.how == "left" and any(len(row) > 1 for row in grid):
             raise JoinPlanError(
                 f"the grid of key hash {key_hash} has {len(grid[0])} columns, but in a left join a left row must "
                 "be in one cell only, or it would seem unmatched in the others; use rows of one column"
@@ -77,7 +78,7 @@ class JoinSpec:
     def from_data(data: Mapping[str, Any]) -> JoinSpec:
         """Read it back."""
         try:
-            bound = JoinBound(int(data["before"]), int(data["after"]), str(data["how"]))
+            bound = JoinBound(int(data["before"]), int(data["after"]), data["how"])
             return JoinSpec(bound, int(data["partitions"]), bool(data["statistics"]))
         except (KeyError, TypeError, ValueError) as error:
             raise PlanFormatError(f"the description of a join cannot be read: {error!r}; remove joins.json") from error

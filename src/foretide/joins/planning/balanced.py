@@ -55,14 +55,14 @@ class _Scale:
         return [self.fullness(*each) for each in zip(filling.left, filling.right, filling.pairs, strict=True)]
 
     def with_cell(self, left: float, right: float, filling: Filling) -> list[float]:
-        """How full each partition would be with so many rows of one more key."""
+        """How full each partition would be with these rows of one more key."""
         held = zip(filling.left, filling.right, filling.pairs, strict=True)
         return [self.fullness(a + left, b + right, pairs + left * right) for a, b, pairs in held]
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One placement of all keys: the shape and the cells of each, and what that leads to."""
+    """One placement of all keys: the shape and the cells of each, and the resulting balance."""
 
     shapes: Mapping[int, GridShape]
     cells: Mapping[int, Sequence[int]]
@@ -73,7 +73,7 @@ class _Attempt:
 
 @dataclass(frozen=True, slots=True)
 class _Placing:
-    """What is the same in all attempts to place some keys."""
+    """The inputs that all attempts to place some keys share."""
 
     keys: Sequence[KeyLoad]
     start: Filling

@@ -1,4 +1,4 @@
-"""Shapes of grids: how many rows and columns for so many cells, with as few copies of rows as possible."""
+"""Shapes of grids: rows and columns for a number of cells, with as few copies of rows as possible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GridShape = tuple[int, int]
 WHOLE: GridShape = (1, 1)
 """A key that is not split."""
 
-_CLOSE = 0.75
+_MIN_USED = 0.75
 
 
 def copies(load: KeyLoad, shape: GridShape) -> float:
@@ -24,9 +24,9 @@ def copies(load: KeyLoad, shape: GridShape) -> float:
 
 
 def shape_for(load: KeyLoad, cells: int, how: How) -> GridShape:
-    """The shape with the fewest copies among those with about, and at most, so many cells.
+    """The shape with the fewest copies among those of three quarters of these cells to all of them.
 
-    About means at least three quarters: of 7 cells, 3 x 2 stores much less than 7 x 1.
+    Not all cells have to be used: of 7 cells, 3 x 2 stores much less than 7 x 1.
 
     >>> shape_for(KeyLoad(1, 50.0, 50.0), 7, "inner"), shape_for(KeyLoad(1, 90.0, 2.0), 7, "inner")
     ((3, 2), (6, 1))
@@ -35,12 +35,12 @@ def shape_for(load: KeyLoad, cells: int, how: How) -> GridShape:
     """
     if how == "left":
         return cells, 1
-    near = (shape for shape in _shapes(cells, how) if shape[0] * shape[1] >= _CLOSE * cells)
+    near = (shape for shape in _shapes(cells, how) if shape[0] * shape[1] >= _MIN_USED * cells)
     return min(near, key=lambda shape: _fewest_copies(load, shape))
 
 
-def ladder(load: KeyLoad, most: int, how: How) -> tuple[GridShape, ...]:
-    """Ever finer shapes up to `most` cells, each with the fewest copies of all that are as fine or finer.
+def ladder(load: KeyLoad, max_cells: int, how: How) -> tuple[GridShape, ...]:
+    """Ever finer shapes up to `max_cells` cells, each with the fewest copies of all that are as fine or finer.
 
     A finer shape whose cells hold more rows than those of a coarser one is left out: of 13 partitions, 4 x 3 uses
     only 12, but 13 x 1 would copy every right row to all of them.
@@ -51,7 +51,7 @@ def ladder(load: KeyLoad, most: int, how: How) -> tuple[GridShape, ...]:
     (4, 3)
     """
     rungs = [WHOLE]
-    for shape in sorted(_shapes(most, how), key=lambda shape: _fewest_copies(load, shape)):
+    for shape in sorted(_shapes(max_cells, how), key=lambda shape: _fewest_copies(load, shape)):
         finer = shape[0] * shape[1] > rungs[-1][0] * rungs[-1][1]
         if finer and cell_rows(load, shape) < cell_rows(load, rungs[-1]):
             rungs.append(shape)
@@ -72,8 +72,7 @@ def _fewest_copies(load: KeyLoad, shape: GridShape) -> tuple[float, int, int]:
     return copies(load, shape), -shape[0] * shape[1], -shape[0]
 
 
-def _shapes(most: int, how: How) -> Iterator[GridShape]:
-    """All shapes of at most so many cells."""
-    for rows in range(1, most + 1):
-        for columns in range(1, 2 if how == "left" else most // rows + 1):
+def _shapes(max_cells: int, how: How) -> Iterator[GridShape]:
+    for rows in range(1, max_cells + 1):
+        for columns in range(1, 2 if how == "left" else max_cells // rows + 1):
             yield rows, columns

@@ -65,7 +65,7 @@ def plan_join(
             sooner.
 
     Raises:
-        ModelError: A key came twice, or the tail is not that of so many partitions; lists every problem.
+        ModelError: A key is given twice, or the tail has another number of partitions; lists every problem.
     """
     check_how(how)
     _check(hot, tail, partitions)
@@ -115,7 +115,7 @@ def predict(
 
 
 def _fits(plan: JoinPlan, partitions: int, how: How) -> bool:
-    """Whether a plan is one for so many partitions and this kind of join."""
+    """Whether a plan was made for this number of partitions and this kind of join."""
     grids = plan.grids.values()
     return all(max(grid.cells) < partitions and (how == "inner" or grid.shape[1] == 1) for grid in grids)
 

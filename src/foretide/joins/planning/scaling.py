@@ -1,8 +1,8 @@
-"""Feedback scaling of the joiners: Aj-Stream Algorithm 3, eqs 15 to 17; up before out, and back.
+"""Feedback scaling of the joiners: Aj-Stream Algorithm 3, eqs 15 to 17; scale up before out, and back down.
 
 Where we go beyond what is printed:
 
-- Resources are checked before they are handed out: no plan asks for more than is free.
+- Resources are checked before they are given: no plan asks for more than is free.
 - Joiners that are all equally overloaded do not lag by eq 15; above `busy` they get a unit each.
 - Eq 17 takes from every joiner with fewer rows than the average. One that lags or is busy keeps what it has, and none
   gives back so much that it would become busy.
@@ -19,7 +19,7 @@ from foretide.errors import ModelError, Problem
 from foretide.joins.settings import ScalingSettings
 
 _STANDARD = ScalingSettings()
-_LITTLE = 1e-9
+_NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,18 @@ class Joiner:
     memory: float = 0.5
 
     def __post_init__(self) -> None:
-        figures = (self.latency, self.rate, self.units, self.cpu, self.memory)
-        if not all(math.isfinite(n) and n >= 0 for n in figures) or self.units == 0:
-            remedy = "Finite figures, nothing below 0, and some part of a unit."
-            raise ModelError([Problem(f"joiner '{self.name}'", f"makes no sense: {self}", remedy)])
+        problems = [
+            Problem(f"joiner '{self.name}'", f"{name} is {value}", "Give a finite number, 0 or more; units above 0.")
+            for name in ("latency", "rate", "units", "cpu", "memory")
+            if not (math.isfinite(value := getattr(self, name)) and value >= 0) or (name == "units" and value == 0)
+        ]
+        if problems:
+            raise ModelError(problems)
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What there is in all for joiners: cores, megabytes, and how many joiners there may be."""
+    """All resources for joiners: cores, megabytes, and the greatest number of joiners."""
 
     cores: float
     memory: float
@@ -79,8 +82,8 @@ def free_units(joiners: Sequence[Joiner], total: Resources, settings: ScalingSet
     >>> free_units([Joiner("a", 0.1, 10.0, units=2.0)], Resources(8.0, 5 * 1024.0, 4))
     3.0
     """
-    there = min(total.cores / settings.cores_unit, total.memory / settings.memory_unit)
-    return max(0.0, there - math.fsum(joiner.units for joiner in joiners))
+    units = min(total.cores / settings.cores_unit, total.memory / settings.memory_unit)
+    return max(0.0, units - math.fsum(joiner.units for joiner in joiners))
 
 
 def lagging(joiners: Sequence[Joiner], settings: ScalingSettings = _STANDARD) -> list[Joiner]:
@@ -90,7 +93,7 @@ def lagging(joiners: Sequence[Joiner], settings: ScalingSettings = _STANDARD) ->
 
 
 def scale(joiners: Sequence[Joiner], total: Resources, settings: ScalingSettings = _STANDARD) -> Scaling:
-    """Algorithm 3: more for the joiners that need it, less for those that do not, within what there is.
+    """Algorithm 3: more for the joiners that need it, less for those that do not, within the given resources.
 
     >>> seen = [Joiner("a", 0.9, 300.0), Joiner("b", 0.1, 100.0), Joiner("c", 0.1, 200.0)]
     >>> answer = scale(seen, Resources(cores=4.0, memory=8192.0, joiners=3))
@@ -115,7 +118,7 @@ def _grow(
     asked = math.fsum(wanted.values())
     given = {name: units * min(1.0, free / asked) for name, units in wanted.items() if units > 0} if asked else {}
     back = _given_back(joiners, needy, settings) if slow else {}
-    if asked and free > _LITTLE:
+    if asked and free > _NEGLIGIBLE:
         more = math.fsum(given.values())
         return Scaling({**given, **back}, 0, f"{why}: {more:.3g} units of cores and memory more")
     at_most = [joiner for joiner in needy if joiner.units >= settings.largest]
@@ -143,7 +146,7 @@ def _given_back(joiners: Sequence[Joiner], needy: Sequence[Joiner], settings: Sc
     spare = {}
     for joiner in joiners:
         units = min(-_excess(joiner, joiners), _spare(joiner, settings))
-        if joiner not in needy and units > _LITTLE:
+        if joiner not in needy and units > _NEGLIGIBLE:
             spare[joiner.name] = -units
     return spare
 
@@ -154,7 +157,7 @@ def _spare(joiner: Joiner, settings: ScalingSettings) -> float:
 
 
 def _shrink(joiners: Sequence[Joiner], settings: ScalingSettings) -> Scaling:
-    """Where all are idle: first a joiner, then units of those that have more than one."""
+    """Give back, where all are idle: first a joiner, then units of those that have more than one."""
     if not joiners or any(_use(joiner) >= settings.idle for joiner in joiners):
         return Scaling(reason="no joiner lags or is busy, and none can be spared")
     if len(joiners) > settings.least_joiners:
@@ -162,7 +165,7 @@ def _shrink(joiners: Sequence[Joiner], settings: ScalingSettings) -> Scaling:
         if after < settings.busy:
             return Scaling({}, -1, "all joiners are idle: one fewer")
     spare = {joiner.name: min(1.0, _spare(joiner, settings)) for joiner in joiners}
-    back = {name: -units for name, units in spare.items() if units > _LITTLE}
+    back = {name: -units for name, units in spare.items() if units > _NEGLIGIBLE}
     return Scaling(back, 0, "all joiners are idle: up to a unit of cores and memory less" if back else "all are idle")
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from foretide.errors import JoinPlanError
 from foretide.joins.placement.salts import tail_partition
-from foretide.joins.placement.spec import LEFT
 from foretide.joins.settings import WindowSettings
 from foretide.joins.task_costs import JoinCost, TaskCosts
 from foretide.joins.view import JoinView, with_imbalance
@@ -65,7 +64,7 @@ class LiveJoin:
             view = JoinView(
                 name=self.publisher.name,
                 partitions=spec.partitions,
-                how="left" if spec.bound.how == LEFT else "inner",
+                how=spec.bound.how,
                 windows=self._windows.complete,
                 keys=keys,
                 tail=tail,

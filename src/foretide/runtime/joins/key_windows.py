@@ -30,7 +30,7 @@ _MAX_NAMES = 5_000
 class KeyWindows:
     """Counts keys window by window; on each side the model that did best of late forecasts the next window.
 
-    `count` windows are over, the last one with so many `batches`.
+    `count` windows are over; the last one had `batches` batches.
     """
 
     def __init__(self, windows: WindowSettings, net: LiveKeyForecast | None = None) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from foretide.errors import JoinError, Problem
-from foretide.joins.placement.spec import INNER, JoinBound, JoinSpec
+from foretide.joins.placement.spec import JoinBound, JoinSpec
 from foretide.joins.placement.timeline import without_unfinished
 from foretide.spark.edges.groupings import hashable, quoted
 from foretide.spark.edges.routes import find_control_folder
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from foretide.control_folder.folder import ControlFolder
+    from foretide.joins.plan import How
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _DEFAULT_PARTITIONS = 200
@@ -52,7 +53,7 @@ def join(
     right: DataFrame,
     on: On,
     within: Within,
-    how: str = INNER,
+    how: How = "inner",
     *,
     name: str = "join",
     times: tuple[str, str] | None = None,
@@ -128,7 +129,7 @@ def _placed(
     names = [pair.left if is_left else pair.right for pair in pairs]
     keys = key_columns(names, [pair.left_type if is_left else pair.right_type for pair in pairs])
     key_hash, at = F.hash(*keys), F.unix_micros(F.col(quoted(time)))
-    if bound.how == INNER or not is_left:
+    if bound.how == "inner" or not is_left:
         frame = frame.where(_all([key.isNotNull() for key in keys]))  # they match nothing, and would seem a hot key
     counted = observed(frame, name, keys, at, is_left=is_left, statistics=statistics)
     row = (F.col(VERSIONS), key_hash, F.xxhash64(*hashable(frame, frame.columns)), at)

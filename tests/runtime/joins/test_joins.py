@@ -199,6 +199,14 @@ def test_partitions_follow_what_the_state_really_has(folder):
     assert folder.joins()["j"].partitions == 8
 
 
+def test_the_rows_of_tasks_before_a_repartition_are_not_compared_with_the_partitions_after_it(folder):
+    join = begun(folder)
+    join.see(report(2, 0, 120, tasks=tasks_of([50] * 4, [0.1] * 4), state=StateSize(1, 1, 0, 4)))
+    assert join.view().measured_imbalance is not None
+    join.see(report(3, 0, 130, state=StateSize(1, 1, 0, 8)))
+    assert join.view().measured_imbalance is None
+
+
 def tasks_of(rows, seconds):
     names = ("waited_ms", "cpu_ms", "deserialize_ms", "gc_ms", "fetch_wait_ms", "write_ms")
     times = dict.fromkeys(names, 0.0)
