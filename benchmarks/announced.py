@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.generators.announced import Trouble, reading, troubles
 from foretide.control.actions.registry import Quarantine, QuarantineHost, SetReplicas
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.prediction_error import PredictionError, PredictionErrorSettings
@@ -29,7 +30,6 @@ from foretide.forecasting.workers.frames import MachineFrame, WorkerNetSettings
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.simulation.fluid import Load
-from foretide.workloads.announced import Trouble, reading, troubles
 
 TIME = "worker_tuple_execution_time_ms"
 DISK = "worker_disk_read_bytes_per_second"

@@ -27,6 +27,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.generators.colocated import colocated_steps
+from benchmarks.generators.hot_keys import zipf_windows
 from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.keys.forecaster import KeyNet, KeyNetSettings
 from foretide.forecasting.keys.models import KeyEwma, KeyModel, LastWindow
@@ -34,8 +36,6 @@ from foretide.forecasting.keys.scores import heavy_recall, top_recall, total_var
 from foretide.forecasting.workers.baselines import arima_one_step, svr_one_step
 from foretide.forecasting.workers.forecaster import WorkerForecaster
 from foretide.forecasting.workers.frames import MachineFrame, WorkerHistory, WorkerNetSettings
-from foretide.workloads.colocated import colocated_steps
-from foretide.workloads.hot_keys import zipf_windows
 
 RECORDING = Path(__file__).parent / "data" / "workers.parquet"
 STEP_SECONDS = 5.0

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.generators.hot_keys import zipf_windows
 from foretide.forecasting.keys.forecaster import KeyNet
 from foretide.forecasting.keys.models import Key, KeyEwma, KeyModel, LastWindow
 from foretide.forecasting.keys.vote import KeyVote
@@ -13,7 +14,6 @@ from foretide.joins.placement.salts import tail_partition
 from foretide.joins.plan import NO_PLAN, JoinPlan, KeyLoad, TailLoad, fill
 from foretide.joins.planning.planner import plan_join, predict
 from foretide.joins.settings import JoinSettings
-from foretide.workloads.hot_keys import zipf_windows
 
 PARTITIONS, MOST, ROWS = 8, 64, 20_000
 BEST = "best of late (as live)"

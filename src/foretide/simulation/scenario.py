@@ -183,7 +183,7 @@ def scenario_of(model: Model) -> Scenario:
         workers,
         duration=plan.duration,
         warmup=plan.warm_up,
-        curves={name: _curve(rate, plan.curve) for name, rate in model.network.external.items() if rate > 0},
+        curves={name: rate_curve(rate, plan.curve) for name, rate in model.network.external.items() if rate > 0},
         routes=_even_routes(model, plan, workers) if batching else _random_routes(plan, workers),
         slowdowns=tuple(
             Slowdown(slow.replica, slow.start, slow.end, 1 / slow.factor, slow.operator) for slow in plan.slow_workers
@@ -208,8 +208,8 @@ def _servers(model: Model, plan: SimulationPlan) -> dict[str, int]:
     return {**pools, **{name: count for name, count in model.processors.items() if name not in plan.routes}}
 
 
-def _curve(rate: float, curve: ArrivalCurve) -> RateCurve:
-    """A factor of 1 holds until the first point."""
+def rate_curve(rate: float, curve: ArrivalCurve) -> RateCurve:
+    """The curve's factors on a rate; a factor of 1 holds until the first point."""
     points = curve.points
     if not points or points[0][0] > 0:
         points = ((0.0, 1.0), *points)

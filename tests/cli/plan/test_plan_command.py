@@ -6,7 +6,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from foretide.cli import app as foretide
 from foretide.cli.plan.plan import plan
+from foretide.errors import ForetideError
 
 MODEL = """
 [[operator]]
@@ -71,7 +73,7 @@ def test_prints_the_allocation_and_why(run):
 
 
 def test_json_is_the_whole_answer(run):
-    answer = json.loads(run("--latency", "1.5", "--json").stdout)
+    answer = json.loads(run("--latency", "1.5s", "--json").stdout)
     assert answer["mode"] == "pipeline"
     assert answer["asked"] == "latency"
     assert answer["allocation"]["expected_total_sojourn"] <= 1.5
@@ -104,7 +106,8 @@ def test_micro_batches(run):
     ("arguments", "text", "says"),
     [
         (["--budget", "9"], MODEL, "the least that would do is 18"),
-        (["--latency", "0.1"], MODEL, "no allocation gets below"),
+        (["--latency", "100ms"], MODEL, "no allocation gets below"),
+        (["--latency", "soon"], MODEL, "'soon' is no duration"),
         ([], MODEL, "needs a budget or a latency"),
         (["--budget", "9"], "operator = 3", "Give tables [[operator]]"),
         (["--budget", "9"], "][", "is no TOML"),
@@ -115,8 +118,18 @@ def test_micro_batches(run):
         ),
     ],
 )
-def test_errors_go_to_stderr_with_their_figures(run, arguments, text, says):
+def test_errors_carry_their_figures(run, arguments, text, says):
     result = run(*arguments, text=text)
-    assert result.exit_code == 1
-    assert says in result.stderr
+    assert isinstance(result.exception, ForetideError)
+    assert says in str(result.exception)
     assert result.stdout == ""
+
+
+def test_an_error_is_printed_once_to_stderr(tmp_path, capsys):
+    (tmp_path / "model.toml").write_text(MODEL)
+    with pytest.raises(SystemExit) as ended:
+        foretide(["plan", str(tmp_path / "model.toml"), "--budget", "9"])
+    printed = capsys.readouterr()
+    assert ended.value.code == 1
+    assert printed.err.count("the least that would do is 18") == 1
+    assert printed.out == ""

@@ -10,6 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from foretide.cli.plan.simulate import simulate
+from foretide.errors import EnvironmentNotReadyError, ForetideError, ModelError
 
 MODEL = """
 [[operator]]
@@ -86,19 +87,91 @@ def test_another_ending_is_refused_before_the_run(run, tmp_path):
 def test_without_matplotlib_it_says_what_to_install(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = run("--plot", str(tmp_path / "plot.png"))
-    assert result.exit_code == 1
-    assert "foretide[plot]" in result.stderr
+    assert isinstance(result.exception, EnvironmentNotReadyError)
+    assert "foretide[plot]" in str(result.exception)
 
 
 def test_the_guide_runs_as_it_is_printed(run):
     guide = (Path(__file__).parents[3] / "docs" / "simulation.md").read_text(encoding="utf-8")
-    blocks = dict(re.findall(r"```(toml|python)\n(.*?)```", guide, re.DOTALL))
-    assert run(text=blocks["toml"]).exit_code == 0
-    exec(compile(blocks["python"], "guide", "exec"), {})
+    blocks = re.findall(r"```(toml|python)\n(.*?)```", guide, re.DOTALL)
+    plain, controlled = [text for kind, text in blocks if kind == "toml"]
+    assert run(text=plain).exit_code == 0
+    [options] = re.findall(r"foretide simulate model.toml (--policies .*)", guide)
+    result = run(*options.split(), text=controlled)
+    assert result.exit_code == 0, result.output
+    shown = re.search(r"^Simulated.*?^Decisions", guide, re.DOTALL | re.MULTILINE)[0].split()
+    assert result.stdout.split()[: len(shown)] == shown
+    for kind, text in blocks:
+        if kind == "python":
+            exec(compile(text, "guide", "exec"), {})
 
 
 def test_a_bad_model_is_explained_in_full(run):
     result = run(text=MODEL.replace("service_rate = 100", "service_rate = 0").replace("= 80", "= -1"))
-    assert result.exit_code == 1
-    assert "service_rate is 0" in result.stderr
-    assert "service_rate is -1" in result.stderr
+    assert isinstance(result.exception, ModelError)
+    assert "service_rate is 0" in str(result.exception)
+    assert "service_rate is -1" in str(result.exception)
+
+
+CONTROLLED = (
+    MODEL.replace("processors = 3", "processors = 3\npool = 6")
+    + """
+curve = [[0, 0.5], [10, 1.0]]
+
+[[simulation.slow_worker]]
+operator = "count"
+replica = 1
+factor = 5
+start = 4
+"""
+)
+
+
+def test_policies_run_the_control_loop_beside_the_same_without_control(run):
+    result = run("--policies", "bypass,replicas", "--latency", "2s", "--period", "1s", text=CONTROLLED)
+    assert result.exit_code == 0, result.output
+    for word in (
+        "bypass, replicas",
+        "no control",
+        "latency p99",
+        "mean executors",
+        "Decisions",
+        "replicas behind edge",
+    ):
+        assert word in result.stdout
+
+
+def test_a_controlled_run_as_json(run):
+    options = ("--policies", "bypass, replicas", "--set", "guards.cooldown=5", "--json", "--seed", "3")
+    data = json.loads(run(*options, text=CONTROLLED).stdout)
+    assert data["policies"] == ["bypass", "replicas"]
+    assert data["controlled"]["latency_p99_s"] > 0
+    assert data["uncontrolled"]["actions"] == 0
+    assert len(data["decisions"]) > 0
+    assert data == json.loads(run(*options, text=CONTROLLED).stdout)
+
+
+def test_the_static_policy_changes_nothing(run):
+    data = json.loads(run("--policies", "static", "--json", text=CONTROLLED).stdout)
+    assert data["controlled"] == data["uncontrolled"]
+    assert data["decisions"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "says"),
+    [
+        (["--policies", "nope"], CONTROLLED, "nope"),
+        (
+            ["--policies", "static"],
+            CONTROLLED.replace("[micro_batch]\ncores = 4\nfixed_cost = 0.2", ""),
+            "[micro_batch]",
+        ),
+        (["--policies", "static"], CONTROLLED.replace("processors = 2\n", ""), "operator 'parse': has no workers"),
+        (["--policies", "static"], CONTROLLED + "[simulation.routes]\ncount = [1, 2]", "routes cannot be combined"),
+        (["--policies", "static", "--latency", "soon"], CONTROLLED, "'soon' is no duration"),
+    ],
+)
+def test_what_cannot_be_controlled_is_refused(run, options, text, says):
+    result = run(*options, text=text)
+    assert isinstance(result.exception, ForetideError)
+    assert says in str(result.exception)

@@ -1,9 +1,8 @@
 """Trouble that announces itself: with a net's foresight `Bypass` acts before it, rules on what is measured after it."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
+from benchmarks.generators.announced import Trouble, reading, troubles
 
 from foretide.control.actions.registry import Quarantine, QuarantineHost, SetReplicas
 from foretide.control.policies.bypass import Bypass, BypassSettings
@@ -14,14 +13,14 @@ from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
 from foretide.control.simulation.simulate import simulate_control
 from foretide.control.step import Control
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
-from foretide.errors import WorkloadError
 from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.workers.forecaster import WorkerForecaster
 from foretide.forecasting.workers.frames import MachineFrame, WorkerNetSettings
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.simulation.fluid import Load
-from foretide.workloads.announced import Trouble, reading, troubles
+
+pytestmark = pytest.mark.soak  # trains a net; test_simulate has the same with a forecast made by hand
 
 TIME, DISK = "worker_tuple_execution_time_ms", "worker_disk_read_bytes_per_second"
 PERIOD, LEARNT = 5.0, 1200.0
@@ -147,16 +146,3 @@ def test_bypass_with_that_foresight_acts_before_rules_that_wait_for_the_threshol
     assert all(when > 0 for name, when in seconds.items() if name != "bypass, net")
     after = TROUBLE.start
     assert all(foreseen.latency(0.99, after) < 0.6 * other.latency(0.99, after) for other in others.values())
-
-
-def test_trouble_comes_one_after_the_other_and_is_announced():
-    found = troubles(4, 2000.0, ["a", "b"])
-    assert len(found) > 10
-    assert all(two.start - two.lead >= one.end for one, two in pairwise(found))
-    rng = np.random.default_rng(1)
-    one = found[0]
-    assert reading(rng, found, one.worker, one.start - 1) > 5 * reading(rng, found, one.worker, one.start + 1)
-    assert one.slows(one.start)
-    assert not one.slows(one.start - 1)
-    with pytest.raises(WorkloadError):
-        troubles(1, 100.0, [])

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.generators.hot_keys import zipf_windows
 
 from foretide.errors import BadSeriesError, ForecastError, NotEnoughHistoryError
 from foretide.forecasting.budget import TrainingBudget
@@ -11,7 +12,6 @@ from foretide.forecasting.forecaster import LEVELS
 from foretide.forecasting.keys.forecaster import KeyNet, KeyNetSettings
 from foretide.forecasting.keys.models import KeyEwma, KeyForecast, LastWindow, shares_of
 from foretide.forecasting.keys.scores import heavy_recall, top_recall, total_variation
-from foretide.workloads.hot_keys import zipf_windows
 
 SMALL = KeyNetSettings(
     candidates=60,

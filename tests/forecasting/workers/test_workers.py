@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from benchmarks.generators.colocated import colocated_steps
 
 from foretide.errors import BadSeriesError, ForecastError, ModelFolderError, NotEnoughHistoryError
 from foretide.forecasting.budget import TrainingBudget
@@ -12,7 +13,6 @@ from foretide.forecasting.forecaster import LEVELS
 from foretide.forecasting.workers.baselines import arima_one_step, svr_one_step
 from foretide.forecasting.workers.forecaster import WorkerForecaster
 from foretide.forecasting.workers.frames import MachineFrame, WorkerHistory, WorkerNetSettings
-from foretide.workloads.colocated import colocated_steps
 
 TARGETS = ("cpu", "sending_time", "queuing_time")
 TRAINED = 300  # steps to train on: the same everywhere, so that everything compiles once

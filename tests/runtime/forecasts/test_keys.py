@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from benchmarks.generators.hot_keys import zipf_windows
 
 from foretide.forecasting.budget import TrainingBudget
 from foretide.joins.settings import WindowSettings
@@ -12,7 +13,6 @@ from foretide.metrics.batch import BatchReport, JoinSide
 from foretide.runtime.forecasts.keys import LiveKeyForecast
 from foretide.runtime.joins.key_windows import KeyWindows
 from foretide.settings.forecasts import ForecastSettings
-from foretide.workloads.hot_keys import zipf_windows
 
 SETTINGS = ForecastSettings(keys_least_windows=20, niceness=0)
 WINDOWS = zipf_windows(seed=4, windows=40, keys=60, zipf=1.0, rows=4_000)

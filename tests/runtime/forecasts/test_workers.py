@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.generators.colocated import colocated_steps
 
 from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.workers.frames import MachineFrame, WorkerNetSettings
@@ -15,7 +16,6 @@ from foretide.runtime.forecasts.worker_frames import Frames
 from foretide.runtime.forecasts.worker_process import WorkerNetProcess, shares_of_naive
 from foretide.runtime.forecasts.workers import LiveWorkerForecast
 from foretide.settings.forecasts import ForecastSettings
-from foretide.workloads.colocated import colocated_steps
 
 WORKER = {
     "cpu": "worker_cpu_user_percent",

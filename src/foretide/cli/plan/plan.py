@@ -12,33 +12,34 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from foretide.errors import PlanningError
+from foretide.durations import parse_duration
 from foretide.planning.explain import duration, explain
 from foretide.planning.what_if import BatchWhatIf, WhatIf, what_if
+from foretide.queueing.model import Model
 from foretide.queueing.model_file import model_from_json, model_from_toml
 
 
 def plan(
     file: Annotated[Path, typer.Argument(help="A model: TOML, or the same as JSON.", exists=True, dir_okay=False)],
     budget: Annotated[int | None, typer.Option(help="Processors to hand out (cores for micro-batches).")] = None,
-    latency: Annotated[float | None, typer.Option(help="Seconds to stay below with the fewest.")] = None,
+    latency: Annotated[str | None, typer.Option(help="Time to stay below with the fewest, such as 2s.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")] = False,
 ) -> None:
     """Say how many processors each operator should get, what that brings, and why.
 
     Give either --budget or --latency.
     """
-    try:
-        text = file.read_text(encoding="utf-8")
-        model = model_from_json(text) if file.suffix == ".json" else model_from_toml(text)
-        answer = what_if(model, budget, latency)
-    except PlanningError as error:
-        Console(stderr=True).print(f"foretide: {error}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from error
+    answer = what_if(read_model(file), budget, None if latency is None else parse_duration(latency))
     if json:
         typer.echo(jsonlib.dumps(as_json(answer), indent=2))
     else:
         _show(answer, Console())
+
+
+def read_model(file: Path) -> Model:
+    """The model in a file; JSON if its name says so, else TOML."""
+    text = file.read_text(encoding="utf-8")
+    return model_from_json(text) if file.suffix == ".json" else model_from_toml(text)
 
 
 def as_json(answer: WhatIf | BatchWhatIf) -> dict[str, Any]:

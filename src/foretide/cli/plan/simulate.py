@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -13,8 +15,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from foretide.errors import EnvironmentNotReadyError, ForetideError
-from foretide.queueing.model_file import model_from_json, model_from_toml
+from foretide.cli.plan import controlled
+from foretide.cli.plan.controlled import ControlOptions, compare
+from foretide.cli.plan.plan import read_model
+from foretide.cli.settings_options import ConfigOption, SetOption, chosen_settings
+from foretide.errors import EnvironmentNotReadyError
 from foretide.simulation.results import Estimate
 from foretide.simulation.scenario import plan_of, scenario_of
 from foretide.simulation.simulate import simulate as run_scenario
@@ -22,48 +27,64 @@ from foretide.simulation.simulate import simulate as run_scenario
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from foretide.queueing.model import Model
     from foretide.simulation.results import SimulationResult
-    from foretide.simulation.scenario import Scenario
 
 
 def simulate(
-    file: Annotated[
-        Path,
-        typer.Argument(help="The model: TOML, or JSON if it ends in .json.", dir_okay=False, exists=True),
-    ],
-    plot: Annotated[Path | None, typer.Option(help="Save a plot there, as .png or .svg.")] = None,
+    file: Annotated[Path, typer.Argument(help="A model: TOML, or the same as JSON.", exists=True, dir_okay=False)],
+    policies: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="Run the control loop with these policies."),
+    ] = None,
+    latency: Annotated[str | None, typer.Option(help="With policies: the latency target, such as 2s.")] = None,
+    period: Annotated[str, typer.Option(help="With policies: least time between two control cycles.")] = "5s",
+    cores_per_executor: Annotated[int, typer.Option(min=1, help="With policies: cores of each executor.")] = 1,
+    max_executors: Annotated[
+        int | None, typer.Option(min=1, help="With policies: most executors that may be requested.")
+    ] = None,
+    config: ConfigOption = None,
+    sets: SetOption = None,
+    plot: Annotated[Path | None, typer.Option(help="Save a plot there, as .png or .svg; without policies.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     seed: Annotated[int | None, typer.Option(help="Of the random numbers, in place of the file's.", min=0)] = None,
 ) -> None:
-    """Simulate a model: latency, queues and utilization, with confidence intervals."""
-    try:
-        figure = None if plot is None else _figure(plot)
-        model = _read(file)
-        result = _run(scenario_of(model), plan_of(model).seed if seed is None else seed)
-    except ForetideError as error:
-        Console(stderr=True).print(f"foretide: {error}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from error
+    """Simulate a model: latency, queues and utilization, with confidence intervals.
+
+    With --policies, the control loop runs on the simulated query, and the same load without control beside it.
+    """
+    model = read_model(file)
+    chosen_seed = plan_of(model).seed if seed is None else seed
+    if policies is not None:
+        settings = chosen_settings(config, sets, [name.strip() for name in policies.split(",")])
+        options = ControlOptions(latency, period, cores_per_executor, max_executors)
+        with _progress() as progress:
+            comparison = compare(model, settings, options, chosen_seed, progress)
+        _print(json, controlled.as_json(comparison), lambda: controlled.show(comparison, Console()))
+        return
+    figure = None if plot is None else _figure(plot)
+    scenario = scenario_of(model)
+    with _progress() as progress:
+        result = run_scenario(scenario, np.random.default_rng(chosen_seed), progress)
     if plot is not None and figure is not None:
         _draw(result, figure)
         figure.savefig(plot)
-    if json:
-        typer.echo(dumps(result.as_dict(), indent=2))
+    _print(json, result.as_dict(), lambda: _show(result, Console()))
+
+
+def _print(as_json: bool, values: dict[str, Any], show: Callable[[], None]) -> None:
+    if as_json:
+        typer.echo(dumps(values, indent=2))
     else:
-        _show(result, Console())
+        show()
 
 
-def _read(file: Path) -> Model:
-    text = file.read_text(encoding="utf-8")
-    return model_from_json(text) if file.suffix == ".json" else model_from_toml(text)
-
-
-def _run(scenario: Scenario, seed: int) -> SimulationResult:
-    """Simulate under a progress bar. It goes to stderr, so that stdout holds the result and nothing else."""
+@contextmanager
+def _progress() -> Iterator[Callable[[float], None]]:
+    """A progress bar. It goes to stderr, so that stdout holds the result and nothing else."""
     columns = (TextColumn("simulating"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=1.0)
-        return run_scenario(scenario, np.random.default_rng(seed), lambda share: bar.update(task, completed=share))
+        yield lambda share: bar.update(task, completed=share)
 
 
 def _show(result: SimulationResult, console: Console) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 from foretide.control.world.setup import OperatorSetup, Setup
-from foretide.errors import ControlSettingError
-from foretide.queueing.model import BatchCosts
+from foretide.errors import ControlSettingError, ModelError, Problem
+from foretide.queueing.model import BatchCosts, Model, SimulationPlan
 from foretide.queueing.network import Network
+from foretide.simulation.fluid import Load
+from foretide.simulation.scenario import plan_of, rate_curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +105,58 @@ class ControlScenario:
             trigger=self.costs.trigger,
             can_admit=frozenset(self.spouts),
         )
+
+
+def control_scenario_of(model: Model, cores_per_executor: int = 1, max_executors: int | None = None) -> ControlScenario:
+    """The query and cluster of a model file.
+
+    Its cores are brought by executors of equal size, the last one rounded up. A slow worker of the model is the
+    executor with that core, and slow for all operators.
+
+    Args:
+        model: With the costs of a micro-batch.
+        cores_per_executor: Tasks that each executor runs at the same time.
+        max_executors: Most executors that may be requested; None leaves their number as it is.
+
+    Raises:
+        ModelError: The model cannot be simulated under control; lists every problem.
+    """
+    costs, plan = model.micro_batch, plan_of(model)
+    problems = list(_model_problems(model, plan))
+    if costs is None or problems:
+        raise ModelError(problems)
+    return ControlScenario(
+        model.network,
+        pools={**model.processors, **model.pools},
+        replicas=model.processors,
+        costs=costs,
+        executors=math.ceil(costs.cores / cores_per_executor),
+        cores_per_executor=cores_per_executor,
+        executor_range=None if max_executors is None else (1, max_executors),
+        slow_executors=tuple(
+            SlowExecutor(str(slow.replica // cores_per_executor), slow.factor, slow.start, slow.end)
+            for slow in plan.slow_workers
+        ),
+    )
+
+
+def load_of(model: Model) -> Load:
+    """The rows of a model file that fall due, second by second."""
+    plan = plan_of(model)
+    curve = rate_curve(model.network.external_rate, plan.curve)
+    edges = [float(second) for second in range(math.ceil(plan.duration) + 1)]
+    due = [curve.expected(min(edge, plan.duration)) for edge in edges]
+    return Load([later - earlier for earlier, later in pairwise(due)])
+
+
+def _model_problems(model: Model, plan: SimulationPlan) -> Iterator[Problem]:
+    if model.micro_batch is None:
+        yield Problem(
+            "simulation", "policies control micro-batches, but no batch costs are given", "Add [micro_batch]."
+        )
+    for name in model.network.names:
+        if name not in model.processors and name not in model.pools:
+            yield Problem(f"operator '{name}'", "has no workers", "Say how many processors it has, 1 or more.")
+    for what, given in (("failure", plan.failures), ("routes", plan.routes)):
+        if given:
+            yield Problem("simulation", f"{what} cannot be combined with policies", "Leave it out.")

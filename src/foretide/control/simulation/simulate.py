@@ -141,6 +141,7 @@ def simulate_control(
     interval: float = 30.0,
     forecast: ForecastFunction | None = None,
     rng: np.random.Generator | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> ControlReport:
     """Run a load through a simulated query under control.
 
@@ -154,6 +155,7 @@ def simulate_control(
         interval: Seconds of such an interval.
         forecast: Forecasts anything else, from what is measured.
         rng: With one, rows are simulated one by one, at random; without, they are amounts and nothing is random.
+        progress: Called with the share of the load's time that has passed, 0 to 1.
     """
     query, state, setup = SimulatedQuery(scenario, load, rng), control.start(), scenario.setup()
     predictions = _Predictions(load, predictor, interval, scenario)
@@ -162,6 +164,8 @@ def simulate_control(
     next_cycle = 0.0
     while (batch := query.run()) is not None:
         batches.append(batch)
+        if progress is not None:
+            progress(min(query.now / load.seconds, 1.0))
         if query.now < next_cycle:
             continue
         next_cycle = query.now + period - 1e-9

@@ -1,4 +1,4 @@
-"""Made-up trouble that announces itself: foreign processes read from the disk for a while before they compute.
+"""Generated trouble that announces itself: foreign processes read from the disk for a while before they compute.
 
 What forecasts of worker performance have to see: a worker is slow only once the reading is over, but the reading shows
 in its figures before. An easy case on purpose: all reading is followed by trouble, and all trouble follows reading.

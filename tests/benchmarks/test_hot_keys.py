@@ -2,9 +2,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from benchmarks.generators.hot_keys import zipf_windows
 
 from foretide.errors import WorkloadError
-from foretide.workloads.hot_keys import zipf_windows
 
 
 def top(window, count=20):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from benchmarks.generators.colocated import colocated_steps
 
 from foretide.errors import WorkloadError
-from foretide.workloads.colocated import colocated_steps
 
 
 def column(steps, feature):

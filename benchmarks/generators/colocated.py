@@ -1,4 +1,4 @@
-"""Made-up workers that share a machine: what forecasts of worker performance are tried on before there is a recording.
+"""Generated workers that share a machine: what forecasts of worker performance are tried on without a recording.
 
 They share its cores. Their own load, that of their neighbours, and bursts of foreign load compete; what finds no core
 waits. Tuples arrive a step before they are worked on, and foreign processes read from the disk a step before they
@@ -73,7 +73,7 @@ def _bursts(rng: np.random.Generator, steps: int) -> NDArray[np.float64]:
     """Foreign load that comes and goes: it builds up over some steps, stays, and falls away at once."""
     load, left, level, target = np.zeros(steps), 0, 0.0, 0.0
     for step in range(steps):
-        if left == 0 and rng.random() < 0.03:  # noqa: PLR2004 - about one burst in 33 steps
+        if left == 0 and rng.random() < 0.03:
             left, target = int(rng.integers(8, 25)), float(rng.uniform(0.3, 0.9))
         level = level + 0.35 * (target - level) if left else 0.3 * level
         left = max(0, left - 1)
@@ -87,7 +87,7 @@ def _arrivals(rng: np.random.Generator, steps: int, workers: int) -> NDArray[np.
     wandering, surge, rows = np.zeros(workers), np.zeros(workers), []
     for _ in range(steps):
         wandering = 0.85 * wandering + rng.normal(0, 0.08, workers)
-        surge = 0.6 * surge + (rng.random(workers) < 0.02) * rng.uniform(0.5, 1.5, workers)  # noqa: PLR2004
+        surge = 0.6 * surge + (rng.random(workers) < 0.02) * rng.uniform(0.5, 1.5, workers)
         rows.append(wandering + surge)
     base = rng.uniform(0.6, 0.9, workers)
     return np.maximum(base + wave + np.array(rows).reshape(steps, workers), 0.02)

@@ -1,0 +1,1 @@
+"""Generated data that benchmarks and tests measure forecasts on."""
