@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from foretide.control.actions.registry import Action, Quarantine, Release, SetReplicas, SetSplit
 from foretide.control.decisions.decision import Fact, Wish
 from foretide.control.world.world import World
-from foretide.metrics.slowness import SLOWNESS
+from foretide.metrics.from_tasks import SLOWNESS
 from foretide.metrics.snapshot import Key, Known
 
 _QUERY = ("batch", "input_rows_per_second", "processed_rows_per_second", "batch_duration_ms", "latency_mean_ms",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from foretide.control_folder.filesystem import local_path
 from foretide.metrics.from_batch import BatchContext, stream_samples
-from foretide.metrics.slowness import slowness_samples
+from foretide.metrics.from_tasks import slowness_samples
 from foretide.runtime.monitoring.alarms import AlarmManager
 from foretide.runtime.monitoring.latest import LatestValues
 from foretide.runtime.monitoring.prometheus import PrometheusEndpoint

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from foretide.errors import FeedbackGrowthError
-from foretide.metrics.feedback import LoopGain
+from foretide.metrics.audit import LoopGain
 
 if TYPE_CHECKING:
     from foretide.metrics.batch import BatchReport
