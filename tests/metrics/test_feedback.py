@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretide.metrics.feedback import LoopGain
+from foretide.metrics.audit import LoopGain
 
 
 def run(step, batches, fresh=100, patience=10):

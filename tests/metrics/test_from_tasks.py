@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from foretide.metrics.batch import TaskRun
 from foretide.metrics.catalogue.registry import CATALOGUE
-from foretide.metrics.from_tasks import worker_samples
+from foretide.metrics.from_tasks import slowness_samples, worker_samples
 from foretide.metrics.metric import Level, Sample
-from foretide.metrics.slowness import slowness_samples
 
 RUN = TaskRun(
     operator="count",

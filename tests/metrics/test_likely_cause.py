@@ -2,7 +2,7 @@
 
 import pytest
 
-from foretide.metrics.likely_cause import likely_source
+from foretide.metrics.alarm_rules import likely_source
 from foretide.metrics.snapshot import Snapshot
 
 SLOW = {

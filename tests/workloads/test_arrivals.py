@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import WorkloadError
-from foretide.workloads.arrivals import BLOCK
 from foretide.workloads.curve import Curve
+from foretide.workloads.randomness import ARRIVALS_BLOCK
 
 CURVE = Curve.steps([(10, 50), (3, 0), (20, 300)]).with_poisson_arrivals(seed=5)
 
@@ -40,7 +40,7 @@ def test_rows_due_and_due_times_agree(elapsed):
     assert CURVE.rows_due(elapsed) == np.count_nonzero(due <= elapsed)
 
 
-@pytest.mark.parametrize("total", [1, BLOCK - 1, BLOCK, BLOCK + 1])
+@pytest.mark.parametrize("total", [1, ARRIVALS_BLOCK - 1, ARRIVALS_BLOCK, ARRIVALS_BLOCK + 1])
 def test_short_streams_have_all_their_rows(total):
     curve = Curve.constant(total, 1).with_poisson_arrivals(seed=2)
     assert curve.rows_due(1.0) == total

@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from foretide.workloads.events import EVENTS, UserEvents
+from foretide.workloads.tweets import EVENTS, UserEvents
 
 ROWS = UserEvents(seed=1, zipf=1.0).rows(0, 200_000)
 

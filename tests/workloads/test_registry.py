@@ -47,5 +47,5 @@ def test_bad_descriptions_are_refused(text, message):
 
 
 def test_a_strange_generator_has_no_name():
-    with pytest.raises(WorkloadError, match="object is no generator with a name"):
+    with pytest.raises(WorkloadError, match="object is not a registered generator"):
         generator_to_json(object())

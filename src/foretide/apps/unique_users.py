@@ -15,7 +15,7 @@ from foretide.topology.graph import Bolt, From, Spout, Topology
 from foretide.topology.groupings import Fields, Shuffle
 from foretide.topology.sources import Replay
 from foretide.workloads.curve import Curve
-from foretide.workloads.events import UserEvents
+from foretide.workloads.tweets import UserEvents
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,9 +1,13 @@
-"""Alarm rules: what must hold for how long, on a metric or on its forecast, before someone is told."""
+"""Alarm rules: what must hold for how long, on a metric or on its forecast, before an alarm is raised.
+
+An alarm also names where the trouble probably comes from: the first of a few plain explanations that the figures
+support.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal, get_args
@@ -11,7 +15,6 @@ from typing import Literal, get_args
 from foretide.durations import Seconds
 from foretide.errors import AlarmRuleError
 from foretide.metrics.catalogue.registry import CATALOGUE
-from foretide.metrics.likely_cause import likely_source
 from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Snapshot
 
@@ -22,7 +25,8 @@ AlarmKey = tuple[str, str]
 History = tuple[tuple[float, float], ...]
 """Values and when they were seen, the oldest first."""
 
-_FRESH = 120.0
+_MAX_AGE_SECONDS = 120.0
+_SLOW_RATIO, _SKEWED_RATIO, _FULL_SHARE = 1.5, 2.0, 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +41,9 @@ class AlarmRule:
         times_peers: How many times the median of its peers a subject may reach (workers with workers, and so on).
         above_metric: Another metric of the same query that must not be exceeded.
         growing: The share by which it must not have grown over the time in `lasting`.
-        lasting: Seconds that it must have been so.
+        lasting: Seconds that the condition must have held.
         forecast: Whether what is foreseen counts, not what is measured.
-        subject: Only this operator, worker or machine; all of them unless said otherwise.
+        subject: Only this operator, worker or machine; by default all of them.
         severity: `warning` or `critical`.
         meaning: A sentence for people.
     """
@@ -59,11 +63,11 @@ class AlarmRule:
 
     def __post_init__(self) -> None:
         """Refuse a rule that could never be judged."""
-        for flaw in (*_flaws_of_names(self), *_flaws_of_figures(self)):
-            raise AlarmRuleError(f"rule '{self.name}': {flaw}")
+        for problem in (*_name_problems(self), *_figure_problems(self)):
+            raise AlarmRuleError(f"rule '{self.name}': {problem}")
 
 
-def _flaws_of_names(rule: AlarmRule) -> Iterator[str]:
+def _name_problems(rule: AlarmRule) -> Iterator[str]:
     if not rule.name:
         yield "it has no name; give it one in words joined by dashes"
     for metric in (rule.metric, rule.above_metric):
@@ -71,7 +75,7 @@ def _flaws_of_names(rule: AlarmRule) -> Iterator[str]:
             yield f"'{metric}' is not in the catalogue of metrics"
             return
     if rule.severity not in get_args(Severity):
-        yield f"its severity is '{rule.severity}'; give one of {', '.join(get_args(Severity))}"
+        yield f"severity must be one of {', '.join(get_args(Severity))}, got '{rule.severity}'"
     level = CATALOGUE[rule.metric].level
     if rule.above_metric is not None and CATALOGUE[rule.above_metric].level is not level:
         yield f"'{rule.above_metric}' is not of the level {level}, as '{rule.metric}' is; compare metrics of one level"
@@ -79,18 +83,18 @@ def _flaws_of_names(rule: AlarmRule) -> Iterator[str]:
         yield f"'{rule.metric}' is of the query, which has no peers; choose a metric of another level"
 
 
-def _flaws_of_figures(rule: AlarmRule) -> Iterator[str]:
+def _figure_problems(rule: AlarmRule) -> Iterator[str]:
     figures = (rule.above, rule.below, rule.times_peers, rule.growing)
     if sum(condition is not None for condition in (*figures, rule.above_metric)) != 1:
         yield "it needs exactly one of above, below, times_peers, above_metric and growing"
     if any(figure is not None and not math.isfinite(figure) for figure in figures):
-        yield "a value that is infinite or no number can never be passed; give a number"
+        yield "its value must be a finite number"
     if rule.times_peers is not None and rule.times_peers <= 0:
-        yield f"times_peers is {rule.times_peers:g}; give how many times the others' median is too much, such as 2"
+        yield f"times_peers must be above 0, such as 2 for twice the others' median, got {rule.times_peers:g}"
     if rule.growing is not None and rule.growing < 0:
-        yield f"growing is {rule.growing:g}; give a share of 0 or more, such as 0.2 for a fifth"
+        yield f"growing must be 0 or more, such as 0.2 for a fifth, got {rule.growing:g}"
     if not 0 <= rule.lasting < math.inf or (rule.growing is not None and rule.lasting == 0):
-        yield f"lasting {rule.lasting:g} s makes no sense here; give seconds > 0"
+        yield f"lasting must be 0 or more seconds, above 0 with growing, got {rule.lasting:g}"
 
 
 DEFAULT_RULES = (
@@ -127,13 +131,13 @@ class Alarm:
         unit = CATALOGUE[self.rule.metric].unit
         seen = "is foreseen at" if self.rule.forecast else "is"
         cause = f" Likely source: {self.source}." if self.source else ""
-        said = f"{self.rule.metric} of '{self.subject}' {seen} {self.value:.4g} {unit}.{cause}"
-        return f"{self.rule.meaning} {said}".lstrip()
+        figure = f"{self.rule.metric} of '{self.subject}' {seen} {self.value:.4g} {unit}.{cause}"
+        return f"{self.rule.meaning} {figure}".lstrip()
 
 
 @dataclass(frozen=True)
 class AlarmState:
-    """What the rules have seen so far: since when each holds, what was told, and the values that growth is told by."""
+    """What the rules remember: since when each holds, the alarms raised, and the values that growth is judged by."""
 
     since: Mapping[AlarmKey, float] = field(default_factory=dict)
     raised: Mapping[AlarmKey, Alarm] = field(default_factory=dict)
@@ -141,22 +145,22 @@ class AlarmState:
 
 
 def judge(
-    watch: AlarmState, snapshot: Snapshot, rules: tuple[AlarmRule, ...]
+    state: AlarmState, snapshot: Snapshot, rules: tuple[AlarmRule, ...]
 ) -> tuple[AlarmState, list[Alarm], list[Alarm]]:
     """The next state, the alarms that are new, and those that are over."""
-    looks = [look for rule in rules for look in _looks(rule, watch, snapshot)]
-    holding = [look for look in looks if _holds(look, snapshot)]
-    since = {look.key: min(watch.since.get(look.key, snapshot.at), snapshot.at) for look in holding}
-    due = [look for look in holding if look.key in watch.raised or _has_lasted(look.rule, since[look.key], snapshot.at)]
-    raised = {look.key: watch.raised.get(look.key) or _raise(look, since[look.key], snapshot) for look in due}
-    history = {look.key: look.history for look in looks if look.history}
-    new = [alarm for key, alarm in raised.items() if key not in watch.raised]
-    over = [alarm for key, alarm in watch.raised.items() if key not in raised]
+    observations = [seen for rule in rules for seen in _observe(rule, state, snapshot)]
+    holding = [seen for seen in observations if _holds(seen, snapshot)]
+    since = {seen.key: min(state.since.get(seen.key, snapshot.at), snapshot.at) for seen in holding}
+    due = [seen for seen in holding if seen.key in state.raised or _has_lasted(seen.rule, since[seen.key], snapshot.at)]
+    raised = {seen.key: state.raised.get(seen.key) or _raise(seen, since[seen.key], snapshot) for seen in due}
+    history = {seen.key: seen.history for seen in observations if seen.history}
+    new = [alarm for key, alarm in raised.items() if key not in state.raised]
+    over = [alarm for key, alarm in state.raised.items() if key not in raised]
     return AlarmState(since, raised, history), new, over
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Observation:
     """What one rule sees of one subject: its value, those of its peers, and how it came about."""
 
     rule: AlarmRule
@@ -170,35 +174,37 @@ class _Look:
         return self.rule.name, self.subject
 
 
-def _looks(rule: AlarmRule, watch: AlarmState, snapshot: Snapshot) -> Iterator[_Look]:
+def _observe(rule: AlarmRule, state: AlarmState, snapshot: Snapshot) -> Iterator[_Observation]:
     values = _values(rule, snapshot)
     for subject, value in values.items():
         if rule.subject in (None, subject):
             peers = tuple(other for name, other in values.items() if name != subject)
-            before = watch.history.get((rule.name, subject), ())
+            before = state.history.get((rule.name, subject), ())
             history = () if rule.growing is None else _kept(before, snapshot.at, value, rule.lasting)
-            yield _Look(rule, subject, value, peers, history)
+            yield _Observation(rule, subject, value, peers, history)
 
 
 def _values(rule: AlarmRule, snapshot: Snapshot) -> dict[str, float]:
-    """What a rule looks at: fresh figures, or forecasts."""
+    """What a rule observations at: fresh figures, or forecasts."""
     if rule.forecast:
         return {subject: value for (metric, subject), value in snapshot.forecasts.items() if metric == rule.metric}
-    return {subject: known.value for subject, known in snapshot.of(rule.metric).items() if known.age <= _FRESH}
+    return {
+        subject: known.value for subject, known in snapshot.of(rule.metric).items() if known.age <= _MAX_AGE_SECONDS
+    }
 
 
-def _holds(look: _Look, snapshot: Snapshot) -> bool:
-    rule = look.rule
+def _holds(seen: _Observation, snapshot: Snapshot) -> bool:
+    rule = seen.rule
     if rule.above is not None:
-        return look.value > rule.above
+        return seen.value > rule.above
     if rule.below is not None:
-        return look.value < rule.below
+        return seen.value < rule.below
     if rule.above_metric is not None:
-        limit = snapshot.value(rule.above_metric, look.subject, within=_FRESH)
-        return limit is not None and look.value > limit
+        limit = snapshot.value(rule.above_metric, seen.subject, within=_MAX_AGE_SECONDS)
+        return limit is not None and seen.value > limit
     if rule.times_peers is not None:
-        return bool(look.peers) and look.value > rule.times_peers * median(look.peers)
-    return _has_grown(rule, look.history)
+        return bool(seen.peers) and seen.value > rule.times_peers * median(seen.peers)
+    return _has_grown(rule, seen.history)
 
 
 def _has_lasted(rule: AlarmRule, since: float, at: float) -> bool:
@@ -206,12 +212,12 @@ def _has_lasted(rule: AlarmRule, since: float, at: float) -> bool:
     return rule.growing is not None or at - since >= rule.lasting
 
 
-def _raise(look: _Look, since: float, snapshot: Snapshot) -> Alarm:
-    return Alarm(look.rule, look.subject, since, snapshot.at, look.value, likely_source(snapshot))
+def _raise(seen: _Observation, since: float, snapshot: Snapshot) -> Alarm:
+    return Alarm(seen.rule, seen.subject, since, snapshot.at, seen.value, likely_source(snapshot))
 
 
 def _kept(before: History, at: float, value: float, lasting: float) -> History:
-    """Values as old as the rule looks back, and the last one before that; none from a clock that has jumped back."""
+    """Values within the rule's time and the last one before it; none from a clock that has jumped back."""
     past = [pair for pair in before if pair[0] < at]
     recent = [pair for pair in past if pair[0] > at - lasting]
     return (*past[len(past) - len(recent) - 1 : len(past) - len(recent)], *recent, (at, value))
@@ -226,3 +232,47 @@ def _has_grown(rule: AlarmRule, history: History) -> bool:
     third = max(1, len(values) // 3)
     early, late = sum(values[:third]) / third, sum(values[-third:]) / third
     return late > early * (1 + rule.growing) and late > 0 and min(values[-third:]) > 0
+
+
+def likely_source(snapshot: Snapshot) -> str | None:
+    """A sentence part such as "edge 'count', whose fullest replica gets 3.1 times the mean"; None: no idea."""
+    explanations: tuple[Callable[[Snapshot], Iterator[str]], ...] = (
+        _slow_worker,
+        _skewed_edge,
+        _full_operator,
+        _more_load,
+    )
+    return next((found for explain in explanations for found in explain(snapshot)), None)
+
+
+def _recent(snapshot: Snapshot, metric: str) -> dict[str, float]:
+    return {subject: known.value for subject, known in snapshot.of(metric).items() if known.age <= _MAX_AGE_SECONDS}
+
+
+def _slow_worker(snapshot: Snapshot) -> Iterator[str]:
+    times = _recent(snapshot, "worker_slowness")
+    for worker, time in sorted(times.items(), key=lambda item: -item[1])[:1]:
+        others = [other for name, other in times.items() if name != worker]
+        if others and median(others) > 0 and time > _SLOW_RATIO * median(others):
+            times_slower = time / median(others)
+            yield f"worker {worker}, which takes {times_slower:.1f} times as long for the same work as the others"
+
+
+def _skewed_edge(snapshot: Snapshot) -> Iterator[str]:
+    for edge, skew in sorted(_recent(snapshot, "skew").items(), key=lambda item: -item[1])[:1]:
+        if skew > _SKEWED_RATIO:
+            yield f"edge '{edge}', whose fullest replica gets {skew:.1f} times the mean"
+
+
+def _full_operator(snapshot: Snapshot) -> Iterator[str]:
+    for operator, capacity in sorted(_recent(snapshot, "capacity").items(), key=lambda item: -item[1])[:1]:
+        if capacity > _FULL_SHARE:
+            yield f"operator '{operator}', whose busiest replica is busy {capacity:.0%} of the time"
+
+
+def _more_load(snapshot: Snapshot) -> Iterator[str]:
+    for spout, rate in _recent(snapshot, "arrival_rate").items():
+        taken = snapshot.value("input_rows_per_second", within=_MAX_AGE_SECONDS)
+        lag = snapshot.value("lag", spout, within=_MAX_AGE_SECONDS)
+        if taken is not None and lag and rate > taken:
+            yield f"spout '{spout}', where {rate:.4g} tuples fall due a second while {taken:.4g} are taken"

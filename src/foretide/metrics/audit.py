@@ -1,17 +1,19 @@
-"""Storm's acker as an audit of every edge in every batch: what was sent has to arrive.
+"""Checks of every batch: what was sent over an edge has to arrive, and a feedback loop has to end.
 
-Counts come from Spark's own shuffle metrics and cost nothing. The XOR of tuple ids is made on request: it is zero
-when every id that was sent has arrived, as with Storm's acker.
+The audit is Storm's acker. Counts come from Spark's own shuffle metrics and cost nothing. The XOR of tuple ids is made
+on request: it is zero when every id that was sent has arrived. A loop whose gain stays at 1 or more never ends.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from foretide.metrics.batch import BatchReport, EdgeFlow
+
 
 Kind = Literal[
     "rows-differ", "source-differs", "ids-differ", "routes-unreadable", "audit-unavailable", "restart-incomplete"
@@ -77,3 +79,39 @@ def _ids(report: BatchReport) -> Iterator[AuditFailure]:
                 f"({ids.sent_rows} sent, {ids.received_rows} arrived)"
             )
             yield AuditFailure("ids-differ", report.batch, edge, message)
+
+
+PATIENCE = 50
+"""Batches over which the gain of a loop is taken. A loop of N fixed rounds grows for N batches: raise it then."""
+
+
+@dataclass
+class LoopGain:
+    """The gain of a loop over the last batches: tuples that came back / tuples that had entered a batch before."""
+
+    patience: int = PATIENCE
+    _entered: deque[int] = field(default_factory=deque)
+    _returned: deque[int] = field(default_factory=deque)
+
+    def see(self, returned: int, entered: int) -> None:
+        """Note a batch: tuples that came back in it, and all tuples that entered the loop in it (those included)."""
+        if entered or returned:
+            self._entered.append(entered)
+            self._returned.append(returned)
+        while len(self._entered) > self.patience + 1:
+            self._entered.popleft()
+            self._returned.popleft()
+
+    @property
+    def gain(self) -> float | None:
+        """Tuples returned for each one that entered, None until enough batches were seen."""
+        if len(self._entered) <= self.patience:
+            return None
+        entered = sum(list(self._entered)[:-1])
+        return sum(list(self._returned)[1:]) / entered if entered else None
+
+    @property
+    def growing(self) -> bool:
+        """Whether the loop returns all it takes in, or more, and holds at least twice what it held at first."""
+        gain = self.gain
+        return gain is not None and gain >= 1 and self._returned[-1] >= 2 * max(1, self._returned[0])

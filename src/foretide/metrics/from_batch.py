@@ -23,7 +23,7 @@ _TIMED_TO_VARY = 2
 
 @dataclass(frozen=True, slots=True)
 class SpoutFigures:
-    """What a spout's own clock tells of a batch: arrivals, and the latency of its tuples in seconds by quantile."""
+    """What a source tells about a batch: rate and variation of arrivals, mean latency of its tuples in seconds."""
 
     arrival_rate: float | None = None
     arrival_scv: float | None = None
@@ -45,16 +45,16 @@ class BatchContext:
     sole_source: Mapping[str, str] = field(default_factory=dict)
 
 
-def stream_samples(report: BatchReport, around: BatchContext) -> list[Sample]:
+def stream_samples(report: BatchReport, context: BatchContext) -> list[Sample]:
     """Everything that one batch showed."""
-    made = _Making(report, around)
-    return [*made.of_query(), *made.of_operators(), *made.of_edges(), *made.of_tasks()]
+    samples = _BatchSamples(report, context)
+    return [*samples.of_query(), *samples.of_operators(), *samples.of_edges(), *samples.of_tasks()]
 
 
 @dataclass(frozen=True)
-class _Making:
+class _BatchSamples:
     report: BatchReport
-    around: BatchContext
+    context: BatchContext
 
     def _sample(self, metric: str, subject: str, value: float | None) -> Iterator[Sample]:
         if value is not None:
@@ -63,19 +63,19 @@ class _Making:
     # ---- the query
 
     def of_query(self) -> Iterator[Sample]:
-        report, name = self.report, self.around.query
+        report, name = self.report, self.context.query
         for metric, value in self._query_figures().items():
             yield from self._sample(metric, name, value)
         for metric, phases in _PHASES.items():
             known = [report.phases[phase] for phase in phases if phase in report.phases]
             yield from self._sample(metric, name, sum(known) if known else None)
-        for metric, seconds in self.around.latency.items():
+        for metric, seconds in self.context.latency.items():
             yield from self._sample(metric, name, _latency_ms(seconds))
 
     def _query_figures(self) -> dict[str, float | None]:
         report = self.report
         lags = [source.backlog for source in report.sources]
-        rate = _over(report.input_rows, self.around.interval)
+        rate = _over(report.input_rows, self.context.interval)
         state, failed = report.state, [task for task in report.tasks or () if task.failed]
         return {
             "batch": report.batch,
@@ -95,7 +95,7 @@ class _Making:
     def _sustainable(self, rate: float | None) -> float | None:
         """The rate at which the busiest replica would be busy all the time; a batch without input cannot tell it."""
         busy = [run.run_ms for run in self.report.tasks or () if run.rows_in and not run.failed]
-        return _over(rate * self.around.interval * _SECOND, max(busy)) if rate and busy else None
+        return _over(rate * self.context.interval * _SECOND, max(busy)) if rate and busy else None
 
     # ---- operators
 
@@ -105,7 +105,7 @@ class _Making:
             work = [run for run in runs if not run.passing]
             for metric, value in self._operator_figures(operator, work, runs).items():
                 yield from self._sample(metric, operator, value)
-        for spout, figures in self.around.spouts.items():
+        for spout, figures in self.context.spouts.items():
             yield from self._sample("arrival_rate", spout, figures.arrival_rate)
             yield from self._sample("arrival_scv", spout, figures.arrival_scv)
             yield from self._sample("complete_latency_ms", spout, _latency_ms(figures.mean_latency))
@@ -144,11 +144,11 @@ class _Making:
         processed, active = sum(run.rows_in for run in entering), len(entering)
         emitted = sum(run.rows_out for run in work if not run.inner)
         busy = sum(run.run_ms for run in given)
-        spent = self.around.interval * _SECOND
-        spout = self.around.spouts.get(operator)
-        told = spout is not None and spout.arrival_rate is not None
+        spent = self.context.interval * _SECOND
+        spout = self.context.spouts.get(operator)
+        known = spout is not None and spout.arrival_rate is not None
         return {
-            "arrival_rate": None if told else _over(processed, self.around.interval),
+            "arrival_rate": None if known else _over(processed, self.context.interval),
             "service_time_ms": _over(sum(run.service_ms for run in given), processed),
             "processed": processed,
             "emitted": emitted,
@@ -157,7 +157,7 @@ class _Making:
             "active_tasks": active,
             "utilization": _over(busy, spent * active),
             "capacity": _over(max(run.run_ms for run in work), spent),
-            "busy_time_ms_per_second": _over(busy, self.around.interval * active),
+            "busy_time_ms_per_second": _over(busy, self.context.interval * active),
             "true_processing_rate": _over(processed * active * _SECOND, busy),
             "selectivity": _over(emitted, processed),
             "inbound_waiting_ms": sum(run.waited_ms + run.fetch_wait_ms for run in work) / len(work),
@@ -166,7 +166,7 @@ class _Making:
 
     def _shared_scv(self, bolt: str) -> float | None:
         """The variation of a spout's arrivals, for a bolt that gets just these."""
-        figures = self.around.spouts.get(self.around.sole_source.get(bolt, ""))
+        figures = self.context.spouts.get(self.context.sole_source.get(bolt, ""))
         return figures.arrival_scv if figures else None
 
     # ---- edges and tasks

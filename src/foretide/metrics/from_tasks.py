@@ -1,11 +1,21 @@
-"""What a worker's tasks tell of it: the features of the paper's hook (Table I), and those of Spark's own counters."""
+"""What a worker's tasks tell about it: the features of the paper's hook (Table I), Spark's own counters, and slowness.
+
+Time for a tuple says little about a worker by itself: one that happened to get the tasks of a heavy bolt looks slow
+beside one that got those of a light one. Slowness compares the time that a worker's tasks took with the time that the
+same tuples take on average over all workers, operator by operator: 1 is usual, 3 is three times as long. Short times
+say little, so both are raised by a fifth of a second: a task of 5 ms that once took 50 is no reason to suspect anybody.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from foretide.metrics.batch import TaskRun
 from foretide.metrics.metric import Sample
+
+SLOWNESS = "worker_slowness"
+_PRIOR_MS = 200.0
 
 
 def worker_samples(runs: Iterable[TaskRun], seconds: float, at: float) -> list[Sample]:
@@ -28,12 +38,12 @@ def _figures(runs: Sequence[TaskRun], seconds: float) -> dict[str, float | None]
     tuples = sum(run.rows_in for run in runs)
     sending = [run for run in runs if run.bytes_written]
     return {
-        "worker_tuple_execution_time_ms": _each(sum(run.service_ms for run in runs if run.rows_in), tuples),
+        "worker_tuple_execution_time_ms": _mean(sum(run.service_ms for run in runs if run.rows_in), tuples),
         "worker_inbound_tuples_per_second": tuples / seconds,
-        "worker_inbound_queuing_time_ms": _each(
+        "worker_inbound_queuing_time_ms": _mean(
             sum((run.waited_ms + run.fetch_wait_ms) * run.rows_in for run in runs), tuples
         ),
-        "worker_outbound_batch_sending_time_ms": _each(sum(run.write_ms for run in sending), len(sending)),
+        "worker_outbound_batch_sending_time_ms": _mean(sum(run.write_ms for run in sending), len(sending)),
         "worker_outbound_batches_per_second": len(sending) / seconds,
         "worker_task_run_ms_per_second": sum(run.run_ms for run in runs) / seconds,
         "worker_task_cpu_ms_per_second": sum(run.cpu_ms for run in runs) / seconds,
@@ -49,6 +59,27 @@ def _figures(runs: Sequence[TaskRun], seconds: float) -> dict[str, float | None]
     }
 
 
-def _each(amount: float, count: int) -> float | None:
-    """A mean; not known when there is nothing to take it over."""
+def _mean(amount: float, count: int) -> float | None:
+    """A mean; None without anything to take it over."""
     return amount / count if count else None
+
+
+def slowness(runs: Iterable[TaskRun]) -> dict[str, float]:
+    """The slowness of every worker whose tasks had tuples to work on."""
+    useful = [run for run in runs if run.rows_in and not run.failed]
+    time: defaultdict[str | None, float] = defaultdict(float)
+    rows: defaultdict[str | None, int] = defaultdict(int)
+    for run in useful:
+        time[run.operator] += run.service_ms
+        rows[run.operator] += run.rows_in
+    took: defaultdict[str, float] = defaultdict(float)
+    usual: defaultdict[str, float] = defaultdict(float)
+    for run in useful:
+        took[run.worker] += run.service_ms
+        usual[run.worker] += run.rows_in * time[run.operator] / rows[run.operator]
+    return {worker: (took[worker] + _PRIOR_MS) / (usual[worker] + _PRIOR_MS) for worker in took}
+
+
+def slowness_samples(runs: Iterable[TaskRun], at: float) -> list[Sample]:
+    """The slowness of every worker in a batch that ended at a time."""
+    return [Sample(SLOWNESS, worker, at, value) for worker, value in slowness(runs).items()]

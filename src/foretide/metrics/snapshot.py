@@ -61,7 +61,7 @@ class Snapshot:
     problems: tuple[str, ...] = ()
 
     def figure(self, metric: str, subject: str | None = None) -> Figure:
-        """A figure and its age, or that it is not known. The query itself is the subject unless said otherwise."""
+        """A figure and its age, or that it is not known. The subject is the query itself by default."""
         found = self.figures.get((metric, self.query if subject is None else subject))
         if found is None:
             return Unknown() if metric in CATALOGUE else Unknown(f"'{metric}' is not in the catalogue")

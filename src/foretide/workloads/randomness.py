@@ -1,12 +1,17 @@
-"""Random numbers that belong to row numbers, and how to pick from a vocabulary with them.
+"""Random numbers and arrivals that belong to row numbers, and how to pick from a vocabulary with them.
 
 Row i of a stream always gets the same number, whatever rows were asked for before or together with it. That
 is what makes generators independent of how a range is cut.
+
+Arrivals: in units of the cumulative count of a curve, a Poisson process has rate 1. Given how many rows fall into a
+stretch, their places in it are independent and uniform. So the rows are cut into blocks, and each block draws its
+places from its own number.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -14,6 +19,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 _WORDS_PER_COUNT = 4  # Philox makes four words for each value of its counter
 
@@ -80,3 +86,45 @@ def _cumulative(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     sums /= sums[-1]
     sums.setflags(write=False)
     return sums
+
+
+ARRIVALS_BLOCK = 1024
+_ARRIVALS_STREAM = "arrivals"
+
+
+def random_counts(seed: int, first: int, last: int, total: int) -> NDArray[np.float64]:
+    """The cumulative counts at which rows [first, last) of `total` arrive, in ascending order.
+
+    >>> whole = random_counts(7, 0, 3000, 3000)
+    >>> bool((random_counts(7, 1000, 2500, 3000) == whole[1000:2500]).all()), bool((np.diff(whole) >= 0).all())
+    (True, True)
+    """
+    if first >= last:
+        return np.empty(0)
+    blocks = range(first // ARRIVALS_BLOCK, (last - 1) // ARRIVALS_BLOCK + 1)
+    places = np.concatenate([_block(seed, block, total) for block in blocks])
+    begin = blocks[0] * ARRIVALS_BLOCK
+    return places[first - begin : last - begin]
+
+
+def random_rows_before(
+    due: Callable[[NDArray[np.float64]], NDArray[np.bool_]], seed: int, guess: int, total: int
+) -> int:
+    """How many rows are due, for a cumulative count of about `guess`; `due` tells it of counts in ascending order."""
+    block = min(guess, max(0, total - 1)) // ARRIVALS_BLOCK
+    while True:
+        places = _block(seed, block, total)
+        count = int(np.count_nonzero(due(places)))
+        if count == 0 and block > 0 and not due(_block(seed, block - 1, total)[-1:])[0]:
+            block -= 1
+        elif count == len(places) and (block + 1) * ARRIVALS_BLOCK < total:
+            block += 1
+        else:
+            return block * ARRIVALS_BLOCK + count
+
+
+def _block(seed: int, block: int, total: int) -> NDArray[np.float64]:
+    """The counts at which the rows of one block arrive; the last block may be short."""
+    begin = block * ARRIVALS_BLOCK
+    size = min(ARRIVALS_BLOCK, total - begin)
+    return begin + np.sort(uniform(seed, _ARRIVALS_STREAM, begin, begin + size)) * size

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.errors import WorkloadError
 from foretide.workloads.checks import json_object
-from foretide.workloads.events import UserEvents
 from foretide.workloads.keyed import Keyed
 from foretide.workloads.plates import Plates
 from foretide.workloads.requests import RequestLines
 from foretide.workloads.taxi import TaxiOrders, VehiclePositions
-from foretide.workloads.tweets import Tweets
+from foretide.workloads.tweets import Tweets, UserEvents
 
 if TYPE_CHECKING:
     from foretide.workloads.generator import Generator
@@ -39,7 +38,7 @@ def generator_to_json(generator: Generator) -> str:
     names = {kind: name for name, kind in GENERATORS.items()}
     kind: type[Any] = type(generator)
     if kind not in names:
-        raise WorkloadError(f"{kind.__name__} is no generator with a name; use one of {_names()}.")
+        raise WorkloadError(f"{kind.__name__} is not a registered generator; use one of {_names()}.")
     parameters = {field.name: getattr(generator, field.name) for field in fields(kind)}
     return json.dumps({"generator": names[kind]} | parameters)
 

@@ -1,4 +1,4 @@
-"""Tweets: users who write a few words, often with a hashtag, sometimes with a URL."""
+"""A social network: tweets of a few words, often with a hashtag, sometimes with a URL; and events by user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from foretide.workloads.checks import check_range, check_seed, check_share, check_vocabulary, check_zipf
 from foretide.workloads.generator import joined, numbered
-from foretide.workloads.randomness import headed_cumulative, pick, uniform, zipf_cumulative
+from foretide.workloads.randomness import headed_cumulative, pick, shares_cumulative, uniform, zipf_cumulative
 
 HASHTAG_SHARE = 0.5
 """The share of tweets with a hashtag."""
@@ -119,3 +119,52 @@ def _phrases(seed: int, words: int, zipf: float) -> pa.Array:
     ranks = pick(zipf_cumulative(words, zipf), uniform(seed, "tweets.phrases", 0, 4 * _PHRASES))
     texts = [word(rank) for rank in ranks.tolist()]
     return pa.array([" ".join(texts[4 * i : 4 * i + 2 + i % 3]) for i in range(_PHRASES)])
+
+
+EVENTS: dict[str, float] = {
+    "viewing_tweet": 0.60,
+    "favourite": 0.14,
+    "retweet": 0.09,
+    "following": 0.07,
+    "replying": 0.05,
+    "unfollowing": 0.03,
+    "viewing_profile": 0.02,
+}
+"""The events and the share of each."""
+
+
+@dataclass(frozen=True)
+class UserEvents:
+    """Events of Zipf-distributed users; user 0 is the busiest.
+
+    >>> UserEvents(seed=1).rows(0, 2).to_pylist()
+    [{'user_id': 1, 'event': 'viewing_tweet'}, {'user_id': 5, 'event': 'viewing_tweet'}]
+
+    Attributes:
+        seed: What users and events follow from.
+        users: How many users there are.
+        zipf: How uneven they are: user r acts in proportion to (r + 1) ** -zipf.
+    """
+
+    seed: int
+    users: int = 5000
+    zipf: float = 1.05
+
+    schema: ClassVar[pa.Schema] = pa.schema([("user_id", pa.int64()), ("event", pa.string())])
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        check_vocabulary("users", self.users)
+        check_zipf(self.zipf)
+
+    def rows(self, first: int, last: int) -> pa.RecordBatch:
+        """Events [first, last)."""
+        check_range(first, last)
+        user = pick(zipf_cumulative(self.users, self.zipf), uniform(self.seed, "events.user", first, last))
+        event = pick(shares_cumulative(*EVENTS.values()), uniform(self.seed, "events.event", first, last))
+        return pa.record_batch([pa.array(user), _names().take(pa.array(event))], schema=self.schema)
+
+
+@lru_cache(maxsize=1)
+def _names() -> pa.Array:
+    return pa.array(list(EVENTS))

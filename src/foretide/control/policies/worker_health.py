@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from foretide.control.world.world import World
 from foretide.errors import ControlSettingError
 from foretide.metrics.catalogue.registry import CATALOGUE
-from foretide.metrics.slowness import SLOWNESS
+from foretide.metrics.from_tasks import SLOWNESS
 
 _ALIKE = 1.2
 """A worker that has left its forecast is blamed only if it has left its peers by so much: load hits all alike."""

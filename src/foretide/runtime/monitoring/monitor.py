@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from foretide.control_folder.filesystem import absolute, local_path
 from foretide.metrics.from_batch import BatchContext, stream_samples
+from foretide.metrics.from_tasks import slowness_samples
 from foretide.metrics.metric import Sample
-from foretide.metrics.slowness import slowness_samples
 from foretide.metrics.snapshot import Key, Snapshot, freeze
 from foretide.runtime.monitoring.alarms import AlarmManager
 from foretide.runtime.monitoring.prometheus import PrometheusEndpoint

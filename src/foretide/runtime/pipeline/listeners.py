@@ -9,8 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from foretide.errors import FeedbackGrowthError, RouteError
-from foretide.metrics.audit import AuditFailure
-from foretide.metrics.feedback import LoopGain
+from foretide.metrics.audit import AuditFailure, LoopGain
 from foretide.routing.table import RouteTable
 
 if TYPE_CHECKING:
