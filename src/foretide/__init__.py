@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from foretide.control.actions.registry import Restart, SetAdmission, SetExecutors, SetReplicas, SetSplit
     from foretide.control.decisions.decision import Decision, Expectation, Wish
     from foretide.control.decisions.effects import EvaluationSettings
-    from foretide.control.forecast_scores import VoteSettings
     from foretide.control.policies.admission import AdmissionSettings
     from foretide.control.policies.bypass import BypassSettings
     from foretide.control.policies.hot_keys import HotKeySettings
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from foretide.control.world.latency import Latency
     from foretide.control.world.setup import Target
     from foretide.control.world.world import World
+    from foretide.joins.settings import JoinSettings, ScalingSettings, WindowSettings
     from foretide.metrics.alarm_rules import AlarmRule
     from foretide.metrics.snapshot import Known, Snapshot, Unknown
     from foretide.runtime.loop.attach import control
@@ -67,7 +67,6 @@ _NAMES_BY_MODULE = {
     "foretide.control.actions.registry": "Restart SetAdmission SetExecutors SetReplicas SetSplit",
     "foretide.control.decisions.decision": "Decision Expectation Wish",
     "foretide.control.decisions.effects": "EvaluationSettings",
-    "foretide.control.forecast_scores": "VoteSettings",
     "foretide.control.policies.admission": "AdmissionSettings",
     "foretide.control.policies.bypass": "BypassSettings",
     "foretide.control.policies.hot_keys": "HotKeySettings",
@@ -80,6 +79,7 @@ _NAMES_BY_MODULE = {
     "foretide.control.world.latency": "Latency",
     "foretide.control.world.setup": "Target",
     "foretide.control.world.world": "World",
+    "foretide.joins.settings": "JoinSettings ScalingSettings WindowSettings",
     "foretide.metrics.alarm_rules": "AlarmRule",
     "foretide.metrics.snapshot": "Known Snapshot Unknown",
     "foretide.runtime.loop.attach": "control",
@@ -128,6 +128,7 @@ __all__ = [
     "Global",
     "GuardSettings",
     "HotKeySettings",
+    "JoinSettings",
     "Json",
     "Known",
     "Latency",
@@ -153,6 +154,7 @@ __all__ = [
     "ReplicaSettings",
     "Restart",
     "RunSettings",
+    "ScalingSettings",
     "SetAdmission",
     "SetExecutors",
     "SetJoinPlan",
@@ -168,7 +170,7 @@ __all__ = [
     "Target",
     "Topology",
     "Unknown",
-    "VoteSettings",
+    "WindowSettings",
     "Wish",
     "World",
     "control",

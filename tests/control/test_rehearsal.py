@@ -24,7 +24,7 @@ from foretide.control.settings import GuardSettings
 from foretide.control.step import Control
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.setup import Target
-from foretide.errors import ControlSettingError
+from foretide.errors import ControlError
 from foretide.queueing.microbatch import batch_model
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
@@ -113,11 +113,11 @@ def test_executors_come_after_a_while():
 @pytest.mark.parametrize("bad", [{"executors": 0}, {"pools": {"read": 1}}, {"network": Network((Operator("a", 1.0),))}])
 def test_a_stand_that_makes_no_sense_is_refused(bad):
     good = {"network": rig().network, "pools": POOLS}
-    with pytest.raises(ControlSettingError):
+    with pytest.raises(ControlError):
         Rig(**{**good, **bad})
-    with pytest.raises(ControlSettingError):
+    with pytest.raises(ControlError):
         Load([])
-    with pytest.raises(ControlSettingError):
+    with pytest.raises(ControlError):
         Load([-1.0])
 
 

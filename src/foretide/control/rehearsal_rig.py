@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from foretide.control.world.setup import OperatorSetup, Setup
-from foretide.errors import ControlSettingError
+from foretide.errors import ControlError
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Network
 
@@ -60,12 +60,10 @@ class Rig:
 
     def __post_init__(self) -> None:
         if not any(self.network.external.values()):
-            raise ControlSettingError("a rehearsal needs an operator that rows enter at: give the network arrivals")
+            raise ControlError("a rehearsal needs an operator that rows enter at: give the network arrivals")
         least = min(self.executors, self.cores_per_executor, self.hosts, *self.pools.values())
         if least < 1 or set(self.pools) != set(self.network.names):
-            raise ControlSettingError(
-                "a rehearsal needs a pool of 1 or more for each operator, executors, cores and hosts"
-            )
+            raise ControlError("a rehearsal needs a pool of 1 or more for each operator, executors, cores and hosts")
 
     @cached_property
     def spouts(self) -> tuple[str, ...]:
@@ -110,7 +108,7 @@ class Load:
 
     def __init__(self, rates: Sequence[float], step: float = 1.0) -> None:
         if not rates or step <= 0 or min(rates) < 0 or not math.isfinite(math.fsum(rates)):
-            raise ControlSettingError("a load needs rates of 0 or more for steps longer than 0")
+            raise ControlError("a load needs rates of 0 or more for steps longer than 0")
         self.rates = [float(rate) for rate in rates]
         self.step = step
         self._before = [0.0, *accumulate(rate * step for rate in self.rates)]

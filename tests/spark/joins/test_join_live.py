@@ -13,6 +13,7 @@ from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control.settings import GuardSettings
 from foretide.joins.plan import imbalance
+from foretide.joins.settings import WindowSettings
 from spark.joins.join_cases import BEGIN, INTERPRETED, SCHEMA, SECOND, Shape, plain, put, sides
 
 PARTITIONS = 4
@@ -36,9 +37,10 @@ def rows_of(number):
 @pytest.fixture
 def settings():
     return ft.Settings(
-        hot_keys=HotKeySettings(window=1.0, least_saving=0.0),  # with so few rows there is no time to be saved
+        # with so few rows there is no time to be saved
+        policies={"hot_keys": HotKeySettings(windows=WindowSettings(1.0), min_saving=0.0)},
         guards=GuardSettings(cooldown=0.0),
-        trials=EvaluationSettings(roll_back=False),
+        evaluation=EvaluationSettings(roll_back=False),
     )
 
 
@@ -80,7 +82,7 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
     assert by_tasks[0] > 1.5, "the rows that tasks took in tell the same"
     assert by_tasks[-1] < by_tasks[0] / 3
     chosen = [decision for decision in controller.decisions if decision.chosen]
-    assert chosen[0].winners == ("hot-keys",)
+    assert chosen[0].winners == ("hot_keys",)
     assert "split: key0 into" in chosen[0].chosen[0].reason, "people are told the key, not its hash"
     assert "key0 as" in chosen[0].chosen[0].action.describe()
 

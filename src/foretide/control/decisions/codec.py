@@ -11,13 +11,13 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from foretide.control.actions.registry import ACTIONS
-from foretide.errors import ActionError, ControlSettingError, DecisionFormatError
+from foretide.errors import ControlError, DecisionFormatError, SettingsError
 
 FORMAT = 1
 T = TypeVar("T")
 _KINDS: dict[str, type] = {action.kind: action for action in ACTIONS}
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-_SENSELESS = (ActionError, ControlSettingError)
+_SENSELESS = (ControlError, SettingsError)
 
 
 def to_json(value: Any) -> str:

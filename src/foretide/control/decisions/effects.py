@@ -11,7 +11,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import Annotated, ClassVar
 
+from annotated_types import Ge, Gt
+from typing_extensions import Doc
+
+from foretide.bounds import Bounded, Scope
 from foretide.control.actions.amounts import gives_back
 from foretide.control.actions.registry import Action
 from foretide.control.decisions.decision import Effect, Expectation, Outcome, Wish
@@ -19,35 +24,40 @@ from foretide.control.guards import ROLLBACK
 from foretide.control.memory import Block
 from foretide.control.world.world import Request, World
 from foretide.durations import Seconds
-from foretide.errors import ControlSettingError
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationSettings:
-    """How decisions are judged.
+class EvaluationSettings(Bounded):
+    """How the effect of a decision is evaluated, and when it is rolled back."""
 
-    Attributes:
-        window: Seconds before, and seconds after it is in force, that are compared.
-        readings: Fewest batches on either side.
-        tolerance: Share by which latency, load and speed may differ without meaning anything.
-        saving_tolerance: Share by which latency may rise when capacity was given back and no target is set.
-        unobserved: Seconds, besides the action's own cost, after which a request counts as never carried out.
-        block: Seconds for which a wish that made things worse is not to be had again.
-        roll_back: Whether it is undone.
-    """
+    section: ClassVar[str] = "evaluation"
 
-    window: Seconds = 60.0
-    readings: int = 3
-    tolerance: float = 0.3
-    saving_tolerance: float = 1.0
-    unobserved: Seconds = 60.0
-    block: Seconds = 900.0
-    roll_back: bool = True
-
-    def __post_init__(self) -> None:
-        numbers = (self.window, self.tolerance, self.saving_tolerance, self.unobserved, self.block)
-        if min(numbers) < 0 or self.readings < 1 or self.window == 0:
-            raise ControlSettingError(f"trials: {self} makes no sense; a window above 0, readings from 1, no negatives")
+    window: Annotated[
+        Seconds,
+        Gt(0),
+        Doc("Latency of this many seconds before a decision is compared with that after it is in force."),
+        Scope.ADVANCED,
+    ] = 60.0
+    min_batches: Annotated[int, Ge(1), Doc("Minimum batches before and after."), Scope.PYTHON_ONLY] = 3
+    tolerance: Annotated[
+        float, Ge(0), Doc("Share by which latency, load and speed may differ by chance."), Scope.PYTHON_ONLY
+    ] = 0.3
+    saving_tolerance: Annotated[
+        float,
+        Ge(0),
+        Doc("Share by which latency may rise when capacity was given back and no target is set."),
+        Scope.PYTHON_ONLY,
+    ] = 1.0
+    request_timeout: Annotated[
+        Seconds,
+        Ge(0),
+        Doc("Seconds, in addition to the action's own cost, after which a request counts as never carried out."),
+        Scope.ADVANCED,
+    ] = 60.0
+    block_for: Annotated[
+        Seconds, Ge(0), Doc("Seconds for which an action that made things worse is not repeated."), Scope.ADVANCED
+    ] = 900.0
+    roll_back: Annotated[bool, Doc("Whether a decision that made things worse is undone.")] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +147,7 @@ def follow(trials: Evaluations, world: World, settings: EvaluationSettings) -> F
         effects.append(effect)
         if effect.verdict == "worse" and settings.roll_back and running.undo:
             rollbacks += _back(running, effect)
-            blocks += [Block(w.action, running.gave_back, world.at + settings.block) for w in running.wishes]
+            blocks += [Block(w.action, running.gave_back, world.at + settings.block_for) for w in running.wishes]
     return Followed(replace(trials, open=tuple(still)), tuple(effects), tuple(rollbacks), tuple(blocks), lost)
 
 
@@ -154,7 +164,7 @@ def judge(trial: Evaluation, readings: Sequence[Reading], world: World, settings
     start = trial.in_force_at
     after = [each for each in readings if start is not None and each.at > start]
     took = None if start is None else start - trial.at
-    if min(len(after), len(trial.before)) < settings.readings:
+    if min(len(after), len(trial.before)) < settings.min_batches:
         words = "too few batches before or after it to tell"
         return Effect(trial.decision, "unclear", words, world.target.metric, in_force_after=took)
     before, then = _typical(trial.before), _typical(after)
@@ -205,7 +215,7 @@ def _confirmed(trial: Evaluation, world: World) -> Evaluation:
 
 
 def _overdue(request: Request, world: World, settings: EvaluationSettings) -> bool:
-    return world.at - request.at > settings.unobserved + request.action.cost.seconds
+    return world.at - request.at > settings.request_timeout + request.action.cost.seconds
 
 
 def _latency(world: World) -> float | None:

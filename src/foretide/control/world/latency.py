@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foretide.control.world.setup import Quantile, Target
 from foretide.durations import parse_duration
-from foretide.errors import ControlSettingError
+from foretide.errors import ControlError
 
 Duration = str | float
 """Seconds, or text such as "2s" or "500 ms"."""
@@ -36,6 +36,6 @@ def Latency(  # noqa: N802 - reads as the value that it makes
     given = [(quantile, value) for quantile, value in wanted.items() if value is not None]
     if len(given) != 1:
         said = ", ".join(quantile for quantile, _ in given) or "none of them"
-        raise ControlSettingError(f"a latency target holds one of {', '.join(wanted)}, and {said} was given; give one")
+        raise ControlError(f"a latency target holds one of {', '.join(wanted)}, and {said} was given; give one")
     quantile, latency = given[0]
     return Target(parse_duration(latency), parse_duration(relaxed), quantile, budget)

@@ -50,7 +50,7 @@ def plan_join(
         tail: Rows of all other keys, on each partition.
         partitions: How many there are.
         settings: With `variant` "paper" the plan is Aj-Stream's, with "balanced" ours; see `join_balanced`.
-        before: The plan in force. It stays if the new one lowers LI by less than `settings.least_gain`, both as
+        before: The plan in force. It stays if the new one lowers LI by less than `settings.min_gain`, both as
             predicted for the next window.
         how: A `left` join allows no copies of left rows, so its grids have one column.
         home: Where the hash alone sends a key; the key modulo the partitions if not given.
@@ -77,7 +77,7 @@ def plan_join(
     if before is not None and old is before:
         old = _judged(before, hot, tail, at_home, cost)
         sooner = cost is not None and _sooner(old, new, cost) is new
-        return new if sooner or old.imbalance - new.imbalance >= settings.least_gain else before
+        return new if sooner or old.imbalance - new.imbalance >= settings.min_gain else before
     return new
 
 

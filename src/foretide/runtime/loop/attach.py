@@ -68,7 +68,7 @@ def control(
     levers = Executors.of_active()
     levers.most = most_executors or levers.most
     senses = _senses(follower, levers, chosen)
-    controller = Controller(_rules(chosen, policies, mode), target or chosen.to_target(), senses, chosen.control.period)
+    controller = Controller(_rules(chosen, policies, mode), target or chosen.target, senses, chosen.control.period)
     follower.on_report(controller.see)
     follower.at_end(controller.stop)
     if senses.joins is not None:
@@ -130,7 +130,7 @@ def _joins(follower: Follower, settings: Settings) -> Joins | None:
     models = _models(follower.folder.location)
     joins = Joins(
         follower.folder,
-        settings.hot_keys.windows,
+        settings.policies["hot_keys"].windows,
         lambda name, batch: highest_times_of(follower.query, name, batch),
         lambda name: LiveKeyForecast(settings.forecasts, None if models is None else models / f"keys-{name}"),
     )
