@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import pytest
-from annotated_types import Ge, Gt, Interval, Le, Lt, MinLen
+from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from foretide.bounds import Bounded, OneOf, interval
 from foretide.errors import SettingsError
@@ -22,7 +22,7 @@ class Sampling(Bounded):
     weight: float = 1.0
     mode: Literal["first", "last"] = "first"
     scope: Annotated[Literal["a", "b"], "described"] = "a"
-    names: Annotated[tuple[str, ...], MinLen(1), OneOf(("x", "y"))] = ("x",)
+    names: Annotated[tuple[str, ...], OneOf(("x", "y"))] = ("x",)
 
     def conflicts(self) -> Iterator[str]:
         if self.rows is not None and self.factor > self.rows:
@@ -40,7 +40,6 @@ class Sampling(Bounded):
         ({"factor": 1}, "sampling.factor must be greater than 1, got 1"),
         ({"mode": "all"}, "sampling.mode must be one of first, last, got 'all'"),
         ({"scope": "c"}, "sampling.scope must be one of a, b, got 'c'"),
-        ({"names": ()}, "sampling.names must be a list that is not empty, got ()"),
         ({"names": ("x", "z")}, "sampling.names must be one of x, y, got ('x', 'z')"),
         (
             {"rows": 0, "factor": 0},

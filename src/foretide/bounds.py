@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, GroupedMetadata, Gt, Le, Lt, MinLen
+from annotated_types import Ge, GroupedMetadata, Gt, Le, Lt
 
 from foretide.errors import SettingsError
 
@@ -88,35 +90,31 @@ def violated(hint: Any, value: Any) -> str | None:
         return None
     if isinstance(value, float) and not math.isfinite(value):
         return "a finite number"
-    marks = metadata(hint)
-    choices = _choices(hint, marks)
-    values = value if isinstance(value, tuple) else (value,)
-    if choices is not None and not set(values) <= set(choices):
+    choices = allowed_choices(hint)
+    if choices is not None and not {*(value if isinstance(value, tuple) else (value,))} <= {*choices}:
         return f"one of {', '.join(choices)}"
-    return interval(hint) if not all(_holds(mark, value) for mark in marks) else None
+    return None if all(holds(value, bound) for holds, _, bound in _bounds(hint)) else interval(hint)
 
 
-def _choices(hint: Any, marks: tuple[Any, ...]) -> tuple[str, ...] | None:
-    kind = get_args(hint)[0] if marks else hint
+def allowed_choices(hint: Any) -> tuple[str, ...] | None:
+    """The values that a field, or each entry of it, may have; None if they are not listed."""
+    kind = getattr(hint, "__origin__", hint) if metadata(hint) else hint
     if get_origin(kind) is Literal:
         return get_args(kind)
-    return next((mark.choices for mark in marks if isinstance(mark, OneOf)), None)
+    return next((mark.choices for mark in metadata(hint) if isinstance(mark, OneOf)), None)
 
 
-def _holds(mark: Any, value: Any) -> bool:
-    match mark:
-        case Ge(bound):
-            return bool(value >= bound)
-        case Gt(bound):
-            return bool(value > bound)
-        case Le(bound):
-            return bool(value <= bound)
-        case Lt(bound):
-            return bool(value < bound)
-        case MinLen(length):
-            return len(value) >= length
-        case _:
-            return True
+_COMPARISONS: Mapping[type, tuple[Callable[[Any, Any], bool], str]] = {
+    Ge: (operator.ge, "at least"),
+    Gt: (operator.gt, "greater than"),
+    Le: (operator.le, "at most"),
+    Lt: (operator.lt, "less than"),
+}
+
+
+def _bounds(hint: Any) -> list[tuple[Callable[[Any, Any], bool], str, float]]:
+    marks = [mark for mark in metadata(hint) if type(mark) in _COMPARISONS]
+    return [(*_COMPARISONS[type(mark)], getattr(mark, type(mark).__name__.lower())) for mark in marks]
 
 
 def interval(hint: Any) -> str:
@@ -126,10 +124,5 @@ def interval(hint: Any) -> str:
     >>> interval(Annotated[float, Ge(0), Le(1)]), interval(Annotated[int | None, Ge(1)]), interval(int)
     ('between 0 and 1', 'at least 1', '')
     """
-    kinds = {Ge: "at least {.ge:g}", Gt: "greater than {.gt:g}", Le: "at most {.le:g}", Lt: "less than {.lt:g}"}
-    marks = metadata(hint)
-    found = {type(mark): mark for mark in marks if type(mark) in kinds}
-    if set(found) == {Ge, Le}:
-        return f"between {found[Ge].ge:g} and {found[Le].le:g}"
-    words = [kinds[kind].format(mark) for kind, mark in found.items()]
-    return " and ".join(words) or ("a list that is not empty" if any(isinstance(m, MinLen) for m in marks) else "")
+    words = " and ".join(f"{words} {bound:g}" for _, words, bound in _bounds(hint))
+    return re.sub("^at least (.*) and at most ", r"between \1 and ", words)

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
@@ -412,6 +414,13 @@ def test_passwords_are_not_shown():
 
 
 # ---- the catalogue of settings
+
+
+def test_settings_load_neither_spark_nor_jax():
+    script = "import sys; from foretide.settings.load import load_settings; load_settings(env={}); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert "foretide.settings.load" in loaded
+    assert {"pyspark", "jax", "sqlalchemy", "pandas", "pyarrow"} & set(loaded) == set()
 
 
 def test_every_setting_but_those_for_python_only_can_be_written_and_has_a_meaning():

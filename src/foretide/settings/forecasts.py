@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from annotated_types import Ge, Gt, Interval, MinLen
+from annotated_types import Ge, Gt, Interval
 from typing_extensions import Doc
 
 from foretide.bounds import Bounded, OneOf, Scope
@@ -45,10 +45,10 @@ class ForecastSettings(Bounded):
         Scope.ADVANCED,
     ] = 1.0
     horizons: Annotated[
-        tuple[Seconds, ...], MinLen(1), Doc("Seconds ahead for which the load is forecast, multiples of the step.")
+        tuple[Seconds, ...], Doc("Seconds ahead for which the load is forecast, multiples of the step.")
     ] = (1.0, 3.0, 10.0, 30.0, 60.0)
     models: Annotated[
-        tuple[str, ...], MinLen(1), OneOf(LIGHT_MODELS), Doc("Models that are combined; see `foretide forecast`.")
+        tuple[str, ...], OneOf(LIGHT_MODELS), Doc("Models that are combined; see `foretide forecast`.")
     ] = tuple(kind.name for kind in NEEDS_NUMPY_ONLY)
     seasons: Annotated[
         tuple[Seconds, ...] | None,
@@ -105,7 +105,9 @@ class ForecastSettings(Bounded):
     ] = field(default_factory=_net)
 
     def conflicts(self) -> Iterator[str]:
-        """Horizons and seasons that do not fit the step, and too little history."""
+        """Horizons and seasons that do not fit the step, no models, and too little history."""
+        if not (self.horizons and self.models):
+            yield f"forecasts.{'models' if self.horizons else 'horizons'} must not be empty"
         for name, values in (("horizons", self.horizons), ("seasons", self.seasons or (self.step,))):
             if any(each < self.step or not _whole(each / self.step) for each in values):
                 yield f"forecasts.{name} must be multiples of the step ({self.step:g} s), got {values}"

@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import Doc
 
-from foretide.bounds import Bounded, OneOf, Scope, field_types, interval, metadata
+from foretide.bounds import Bounded, Scope, allowed_choices, field_types, interval, metadata
 from foretide.control.policies.registry import POLICIES
 from foretide.durations import is_duration
 from foretide.settings.settings import Settings
@@ -99,8 +99,9 @@ class Setting:
     @property
     def type_name(self) -> str:
         """The type and the bounds in words."""
-        choices = next((mark.choices for mark in metadata(self.hint) if isinstance(mark, OneOf)), None)
-        name = f"list of: {', '.join(choices)}" if choices else _type_name(self.kind)
+        choices = allowed_choices(self.hint)
+        many = "list" if get_origin(self.kind) is tuple else "one"
+        name = f"{many} of: {', '.join(choices)}" if choices else _type_name(self.kind)
         bounds = interval(self.hint) if self.kind in {int, float} or is_duration(self.kind) else ""
         none = "or none" if self.is_optional and self.type is not bool else ""
         return ", ".join(part for part in (name, bounds, none) if part)
@@ -118,13 +119,11 @@ def _is_union(kind: Any) -> bool:
 def _type_name(kind: Any) -> str:
     """A type as the reference names it.
 
-    >>> _type_name(Literal["a", "b"]), _type_name(tuple[str, ...])
-    ('one of: a, b', 'list of texts')
+    >>> _type_name(int), _type_name(tuple[str, ...])
+    ('whole number', 'list of texts')
     """
     if is_duration(kind):
         return "duration"
-    if get_origin(kind) is Literal:
-        return f"one of: {', '.join(get_args(kind))}"
     if get_origin(kind) is tuple:
         (element, _) = get_args(kind)
         if is_dataclass(element):

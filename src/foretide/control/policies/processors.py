@@ -22,12 +22,7 @@ from foretide.control.world.measured import FRESH, NotYet, arrivals, batch_costs
 from foretide.control.world.setup import Target
 from foretide.control.world.world import World
 from foretide.durations import Seconds
-from foretide.errors import (
-    BatchOverloadError,
-    BudgetTooSmallError,
-    LatencyOutOfReachError,
-    PlanningError,
-)
+from foretide.errors import BatchOverloadError, BudgetTooSmallError, LatencyOutOfReachError, PlanningError
 from foretide.planning.batches import BatchPlan, fewest_cores, plan_replicas
 from foretide.planning.processors import assign_processors
 from foretide.planning.reallocation import Goals, Move, propose
