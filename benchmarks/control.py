@@ -178,9 +178,9 @@ def strategies(load: Load, predictors: Mapping[str, Callable[[Load], Predictor |
     """What is compared: a control and a predictor each."""
     chosen: dict[str, Any] = {
         "static peak": (Control((Static(),)), None),
-        "reactive": (Control((Reactive(ReactiveSettings(target=BUSY)),)), None),
+        "reactive": (Control((Reactive(ReactiveSettings(target_utilization=BUSY)),)), None),
     }
-    planned = Control((Replicas(ReplicaSettings(period=INTERVAL, busy=BUSY)),))
+    planned = Control((Replicas(ReplicaSettings(period=INTERVAL, target_utilization=BUSY)),))
     chosen |= {f"replicas, {name}": (planned, make(load)) for name, make in predictors.items()}
     return chosen
 

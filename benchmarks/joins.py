@@ -32,6 +32,7 @@ from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control.settings import GuardSettings
 from foretide.joins.plan import imbalance
+from foretide.joins.settings import WindowSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -244,9 +245,9 @@ def _middle(values: list[Any]) -> Any:
 
 def settings() -> ft.Settings:
     return ft.Settings(
-        hot_keys=HotKeySettings(window=1.0),
+        policies={"hot_keys": HotKeySettings(windows=WindowSettings(1.0))},
         guards=GuardSettings(cooldown=0.0),
-        trials=EvaluationSettings(roll_back=False),
+        evaluation=EvaluationSettings(roll_back=False),
         monitoring=ft.MonitorSettings(store="", workers_every=0, machines_every=0),
     )
 

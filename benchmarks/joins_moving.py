@@ -26,7 +26,7 @@ def moving_keys(*, quick: bool) -> list[dict[str, Any]]:
     windows = zipf_windows(
         seed=11, windows=LEARNT + (10 if quick else 60), keys=400, zipf=1.0, rows=ROWS, rise=4, fall=6
     )
-    settings = JoinSettings(most_keys=MOST)
+    settings = JoinSettings(max_keys=MOST)
     models: dict[str, KeyModel] = {"last window": LastWindow(), "smoothed": KeyEwma(), "net (forecast)": KeyNet(seed=1)}
     vote = KeyVote()
     found: dict[str, list[float]] = {name: [] for name in ("no plan", *models, BEST, "reactive")}

@@ -44,9 +44,9 @@ def topology(curve: ft.Curve) -> ft.Topology:
 
 def policies(variant: str) -> list[Any]:
     if variant == "replicas, forecast":
-        return [Replicas(ReplicaSettings(period=10.0, horizon=10.0, busy=BUSY))]
+        return [Replicas(ReplicaSettings(period=10.0, horizon=10.0, target_utilization=BUSY))]
     if variant == "reactive":
-        return [Reactive(ReactiveSettings(target=BUSY))]
+        return [Reactive(ReactiveSettings(target_utilization=BUSY))]
     return ["static"]
 
 

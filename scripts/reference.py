@@ -15,12 +15,9 @@ from foretide import errors
 from foretide.cli import app
 from foretide.metrics.catalogue.registry import CATALOGUE, at_level
 from foretide.metrics.metric import Level
-from foretide.settings.kinds import in_words, said
-from foretide.settings.load import DEFAULT_FILE
+from foretide.settings.load import CONFIG, DEFAULT_FILE, OTHER_VARIABLES
 from foretide.settings.monitoring import MonitorSettings
-from foretide.settings.provenance import CONFIG, ELSEWHERE
-from foretide.settings.reference import KEYS, PYTHON_ONLY, SECTIONS, Key, attributes
-from foretide.settings.settings import Settings
+from foretide.settings.reference import PYTHON_ONLY, SECTIONS, SETTINGS, Setting, describe_section, display
 from foretide.topology import groupings as grouping
 from foretide.topology.groupings import Grouping
 
@@ -221,43 +218,50 @@ def _level(level: Level, often: str) -> Iterator[str]:
 # ---- settings
 
 _FORMS = """\
-- **Seconds** are numbers, or text such as `"2s"`, `"500 ms"` or `"1 minute 30 seconds"`.
+- **Durations** are numbers of seconds, or text such as `"2s"`, `"500 ms"` or `"1 minute 30 seconds"`.
 - **None**, where the type allows it, is the text `"none"`.
-- **Lists** of names are given to flags and variables with commas, `--set control.policies=bypass,replicas`; an empty
-  list is `[]`. Lists of tables, and tables, are given there as JSON. A list that is given takes the place of the
-  default, it is not added to it.
-- What is unknown, of the wrong type or impossible is refused with a sentence that names file, variable or flag. So is
-  a variable that begins with `FORETIDE_` and is no setting."""
+- **Lists** are separated by commas in flags and variables, `--set control.policies=bypass,replicas`; an empty list is
+  `[]`. Lists of tables, and tables, are given there as JSON. A list replaces the default; it is not added to it.
+- A setting that is unknown, of the wrong type or out of bounds is an error that names the file, variable or flag. So
+  is a variable that begins with `FORETIDE_` and is not a setting."""
 
 
 def settings_page() -> str:
-    """Every setting, a table for each section."""
-    others = _listed([f"`{name}`" for name in sorted(ELSEWHERE - {CONFIG})])
+    """Every setting: a table for each section, and one of all advanced settings."""
+    others = _listed([f"`{name}`" for name in sorted(OTHER_VARIABLES - {CONFIG})])
+    advanced = [setting for setting in SETTINGS.values() if setting.scope is not None]
+    python_only = ", ".join(f"`{path}`" for path in sorted(PYTHON_ONLY))
     return _page(
         "Settings",
-        f"There are {len(KEYS)} settings. A flag such as `--set guards.cooldown=30` goes before the environment "
-        f"(`{KEYS['guards.cooldown'].variable}=30`), that before the file, and that before the default. The file "
-        f"is the one that `--config` names, else the one that `{CONFIG}` names, else `{DEFAULT_FILE}` in the working "
-        "folder. `foretide settings` shows what is in force, and where it came from.",
+        f"There are {len(SETTINGS)} settings, {len(advanced)} of them advanced. A flag such as `--set "
+        f"guards.cooldown=30` overrides the environment (`{SETTINGS['guards.cooldown'].variable}=30`), that overrides "
+        f"the file, and that overrides the default. The file is the one that `--config` names, or the one that "
+        f"`{CONFIG}` names, or `{DEFAULT_FILE}` in the working folder. `foretide settings` shows the settings in "
+        "force and where each came from; `--all` includes advanced ones.",
         '```toml\n[control]\nmode = "advise"\npolicies = ["bypass", "replicas"]\n\n'
         '[target]\nlatency = "2s"\n\n[guards]\ncooldown = 30\n```',
-        _FORMS + f" ({others} are used elsewhere, and are let pass.)",
+        _FORMS + f" ({others} are used elsewhere, and are ignored.)",
         *(part for section in SECTIONS for part in _section(section)),
+        "## Advanced settings",
+        "Their defaults suit nearly everybody.",
+        _settings_table(advanced),
+        f"In Python only: {python_only}.",
     )
 
 
 def _section(section: str) -> Iterator[str]:
+    shown = [setting for setting in SETTINGS.values() if setting.section == section and setting.scope is None]
     yield f"## {section}"
-    yield attributes(Settings)[section]
-    rows = [_setting(key) for key in KEYS.values() if key.section == section]
-    yield _table(["setting", "type", "default", "meaning", "variable"], rows) if rows else "It has nothing to set."
-    left_out = {path: why for path, why in PYTHON_ONLY.items() if path.startswith(f"{section}.")}
-    yield from (f"`{path}` has no place in a file: {why}." for path, why in left_out.items())
+    yield describe_section(section)
+    yield _settings_table(shown)
 
 
-def _setting(key: Key) -> list[str]:
-    default = said(key.default)
-    return [f"`{key.path}`", in_words(key.form.hint), f"`{default}`", key.meaning, f"`{key.variable}`"]
+def _settings_table(settings: list[Setting]) -> str:
+    rows = (
+        [f"`{each.path}`", each.type_name, f"`{display(each.default)}`", each.description, f"`{each.variable}`"]
+        for each in settings
+    )
+    return _table(["setting", "type", "default", "meaning", "variable"], rows)
 
 
 # ---- errors

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretide.codec import from_data, from_json, to_data, to_json
-from foretide.errors import CodecError, ControlSettingError
+from foretide.errors import CodecError, ControlError
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Square:
 
     def __post_init__(self) -> None:
         if self.side < 0:
-            raise ControlSettingError(f"side must be 0 or more, got {self.side:g}")
+            raise ControlError(f"side must be 0 or more, got {self.side:g}")
 
 
 @dataclass(frozen=True)

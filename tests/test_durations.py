@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from foretide.durations import Seconds, in_seconds, interval_text, parse_duration
+from foretide.durations import Seconds, interval_text, is_duration, parse_duration
 from foretide.errors import DurationError
 
 UNITS = {
@@ -67,8 +67,8 @@ def test_an_interval_for_spark_is_a_duration_again(micros):
 
 
 def test_fields_in_seconds_take_text_where_types_are_checked_and_others_do_not():
-    assert in_seconds(Seconds)
-    assert not in_seconds(float)
+    assert is_duration(Seconds)
+    assert not is_duration(float)
     assert TypeAdapter(Seconds | None).validate_json('"2 minutes"') == 120.0
     assert TypeAdapter(Seconds).validate_json("2.5") == 2.5
     with pytest.raises(ValidationError, match="is no duration"):

@@ -12,7 +12,7 @@ import foretide
 from foretide.cli import app
 from foretide.metrics.catalogue.registry import CATALOGUE, at_level
 from foretide.metrics.metric import Level
-from foretide.settings.reference import KEYS, SECTIONS
+from foretide.settings.reference import PYTHON_ONLY, SECTIONS, SETTINGS
 from foretide.topology.groupings import Grouping
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "reference.py"
@@ -80,20 +80,21 @@ def test_the_page_of_metrics_says_how_many_there_are_and_how_often_each_level_is
         assert f"{level.value} ({len(at_level(level))}, {often})" in top
 
 
-def test_every_setting_stands_once_in_the_table_of_its_section():
+def test_every_setting_stands_once_in_the_table_of_its_section_or_of_advanced_settings():
     sections = PAGES["settings.md"].split("\n## ")[1:]
-    assert [section.split("\n", 1)[0] for section in sections] == list(SECTIONS)
-    for name, section in zip(SECTIONS, sections, strict=True):
+    assert [section.split("\n", 1)[0] for section in sections] == [*SECTIONS, "Advanced settings"]
+    advanced = [setting for setting in SETTINGS.values() if setting.scope is not None]
+    tables = [[each for each in SETTINGS.values() if each.section == name and not each.scope] for name in SECTIONS]
+    for settings, section in zip([*tables, advanced], sections, strict=True):
         rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
-        mine = [key for key in KEYS.values() if key.section == name]
-        assert [row[0] for row in rows] == [f"| `{key.path}`" for key in mine]
-        assert [row[-1] for row in rows] == [f"`{key.variable}` |" for key in mine]
+        assert [row[0] for row in rows] == [f"| `{setting.path}`" for setting in settings]
+        assert [row[-1] for row in rows] == [f"`{setting.variable}` |" for setting in settings]
         assert all(len(row) == 5 and all(cell.strip("`| ") for cell in row) for row in rows)
 
 
-def test_the_page_of_settings_says_how_many_there_are_and_what_has_no_place_in_a_file():
-    assert f"There are {len(KEYS)} settings." in PAGES["settings.md"]
-    assert "`monitoring.smoothing` has no place in a file" in PAGES["settings.md"]
+def test_the_page_of_settings_says_how_many_there_are_and_which_have_no_place_in_a_file():
+    assert f"There are {len(SETTINGS)} settings, " in PAGES["settings.md"]
+    assert all(f"`{path}`" in PAGES["settings.md"].split("In Python only: ")[1] for path in PYTHON_ONLY)
 
 
 def test_every_page_is_in_the_navigation():

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from foretide.control.actions.routes import SetReplicas, SetSplit
     from foretide.control.decisions.decision import Decision, Expectation, Wish
     from foretide.control.decisions.effects import EvaluationSettings
-    from foretide.control.forecast_scores import VoteSettings
     from foretide.control.policies.admission import AdmissionSettings
     from foretide.control.policies.bypass import BypassSettings
     from foretide.control.policies.hot_keys import HotKeySettings
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from foretide.control.world.setup import Latency, OperatorSetup, Setup, Target
     from foretide.control.world.world import World
     from foretide.joins.plan import JoinPlan, KeyGrid
+    from foretide.joins.settings import JoinSettings, ScalingSettings, WindowSettings
     from foretide.metrics.alarm_rules import AlarmRule
     from foretide.metrics.snapshot import Known, Snapshot, Unknown
     from foretide.runtime.loop.attach import control
@@ -73,7 +73,6 @@ _NAMES_BY_MODULE = {
     "foretide.control.actions.routes": "SetReplicas SetSplit",
     "foretide.control.decisions.decision": "Decision Expectation Wish",
     "foretide.control.decisions.effects": "EvaluationSettings",
-    "foretide.control.forecast_scores": "VoteSettings",
     "foretide.control.policies.admission": "AdmissionSettings",
     "foretide.control.policies.bypass": "BypassSettings",
     "foretide.control.policies.hot_keys": "HotKeySettings",
@@ -88,6 +87,7 @@ _NAMES_BY_MODULE = {
     "foretide.control.world.setup": "Latency OperatorSetup Setup Target",
     "foretide.control.world.world": "World",
     "foretide.joins.plan": "JoinPlan KeyGrid",
+    "foretide.joins.settings": "JoinSettings ScalingSettings WindowSettings",
     "foretide.metrics.alarm_rules": "AlarmRule",
     "foretide.metrics.snapshot": "Known Snapshot Unknown",
     "foretide.runtime.loop.attach": "control",
@@ -138,6 +138,7 @@ __all__ = [
     "GuardSettings",
     "HotKeySettings",
     "JoinPlan",
+    "JoinSettings",
     "Json",
     "KeyGrid",
     "Known",
@@ -166,6 +167,7 @@ __all__ = [
     "ReplicaSettings",
     "Restart",
     "RunSettings",
+    "ScalingSettings",
     "SetAdmission",
     "SetExecutors",
     "SetJoinPlan",
@@ -182,7 +184,7 @@ __all__ = [
     "Target",
     "Topology",
     "Unknown",
-    "VoteSettings",
+    "WindowSettings",
     "Wish",
     "World",
     "control",

@@ -48,9 +48,21 @@ def _read(value: Any) -> Any:
     return parse_duration(value) if isinstance(value, str) else value
 
 
-def in_seconds(hint: Any) -> bool:
-    """Whether a type hint is that of `Seconds`."""
-    return any(isinstance(mark, _InSeconds) for mark in getattr(hint, "__metadata__", ()))
+class _AsInterval:
+    """Marks a text as an interval of Spark; what checks types by pydantic takes any duration for it."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        read = {"type": "no-info", "function": lambda value: interval_text(parse_duration(value))}
+        return {"type": "function-before", "function": read, "schema": handler(source)}
+
+
+IntervalText = Annotated[str, _AsInterval()]
+"""A duration as Spark writes it, such as `500 milliseconds`. In a settings file it may be any duration."""
+
+
+def is_duration(hint: Any) -> bool:
+    """Whether a type hint is that of `Seconds` or of `IntervalText`."""
+    return any(isinstance(mark, _InSeconds | _AsInterval) for mark in getattr(hint, "__metadata__", ()))
 
 
 def parse_duration(value: str | float) -> float:

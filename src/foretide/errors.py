@@ -18,7 +18,7 @@ ForetideError
  |   |   '- BatchOverloadError       more rows a second than micro-batches can carry
  |   |- BudgetTooSmallError      fewer processors than stability needs
  |   '- LatencyOutOfReachError   a latency target that no allocation meets
- |- MonitoringError          metrics that cannot be kept, read or watched
+ |- MonitoringError          metrics that cannot be kept, read or served
  |   |- StoreError               a store that cannot be opened, read or written; the pipeline runs on
  |   '- AlarmRuleError           an alarm rule that makes no sense; says which part
  |- ForecastError            a series or model that a forecast cannot be made from
@@ -26,11 +26,10 @@ ForetideError
  |   |- NotEnoughHistoryError    nothing was learnt yet
  |   '- ModelFolderError         a saved model that is missing, damaged, or of another kind
  |- ControlError             a control loop that was set up or spoken to wrongly
- |   |- ControlSettingError      a setting of a policy or guard out of its bounds; says which and what would do
  |   |- ActionError              an action that makes no sense, such as a pool of no replicas
  |   |- DecisionNotFoundError    no decision was kept, or none of that number
  |   '- ReplayError              a history that lacks what a replay needs
- |- SettingsError            a setting that is unknown, of the wrong type or impossible; names where it was given
+ |- SettingsError            a setting that is unknown, of the wrong type or out of bounds; names where it was given
  |- DurationError            a number or text that is no duration
  |- CodecError               JSON that does not fit the type it is read as; names the field
  |- JoinError                a join of two streams that cannot run; lists all its problems
@@ -256,10 +255,6 @@ class ControlError(ForetideError):
     """A control loop that was set up or spoken to wrongly. The query runs on without it."""
 
 
-class ControlSettingError(ControlError):
-    """A setting out of its bounds; the message says which one and what would do."""
-
-
 class ActionError(ControlError):
     """An action that makes no sense whatever the state of the query."""
 
@@ -274,12 +269,15 @@ class CodecError(ForetideError):
 
 
 class SettingsError(ForetideError):
-    """A setting that is unknown, of the wrong type or impossible. `source` is the file, variable or flag."""
+    """A setting that is unknown, of the wrong type or out of bounds.
 
-    def __init__(self, source: str, reason: str) -> None:
+    `source` is the file, variable or flag that gave it; None for one that was made in Python.
+    """
+
+    def __init__(self, problem: str, source: str | None = None) -> None:
+        self.problem = problem
         self.source = source
-        self.reason = reason
-        super().__init__(f"{source}: {reason}")
+        super().__init__(problem if source is None else f"{problem} ({source})")
 
 
 class DurationError(ForetideError, ValueError):
@@ -303,7 +301,7 @@ class ReplayError(ControlError):
 
 
 class MonitoringError(ForetideError):
-    """Metrics that cannot be kept, read or watched."""
+    """Metrics that cannot be kept, read or served."""
 
 
 class StoreError(MonitoringError):

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from foretide.cli.main import app
 from foretide.cli.settings_options import chosen_settings
 from foretide.errors import SettingsError
-from foretide.settings.reference import KEYS
+from foretide.settings.reference import SETTINGS
 
 
 @pytest.fixture(autouse=True)
@@ -23,25 +23,31 @@ def say(*arguments, code=0):
     return result.output
 
 
-def test_every_setting_is_shown_with_where_it_came_from(monkeypatch, own_folder):
+def test_every_setting_is_shown_with_its_origin(monkeypatch, own_folder):
     (own_folder / "mine.toml").write_text("[guards]\nquota = 11\n", encoding="utf-8")
-    monkeypatch.setenv("FORETIDE_GUARDS__BAND", "0.2")
-    shown = say(
-        "--config", "mine.toml", "--set", "guards.cooldown=1 minute", "--policy", "replicas", "--policy", "bypass"
-    )
-    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in shown.splitlines() if line[0] != " "}
-    assert list(rows)[1:] == list(KEYS)
-    assert rows["guards.quota"] == "11 mine.toml, guards.quota"
-    assert rows["guards.band"] == "0.2 environment variable FORETIDE_GUARDS__BAND"
+    monkeypatch.setenv("FORETIDE_GUARDS__DEADBAND", "0.2")
+    flags = ["--config", "mine.toml", "--set", "guards.cooldown=1 minute", "--policy", "replicas", "--policy", "bypass"]
+    rows = shown_rows("--all", *flags)
+    assert list(rows)[1:] == list(SETTINGS)
+    assert rows["guards.quota"] == "11 mine.toml"
+    assert rows["guards.deadband"] == "0.2 environment variable FORETIDE_GUARDS__DEADBAND"
     assert rows["guards.cooldown"] == "60 flag --set guards.cooldown"
     assert rows["control.policies"] == "replicas, bypass flag --set control.policies"
-    assert rows["trials.block"] == "900 default"
+    assert rows["evaluation.block_for"] == "900 default"
     assert rows["run.batch_timeout"] == "none default"
+    brief = shown_rows(*flags)
+    advanced = {path for path, setting in SETTINGS.items() if setting.scope is not None}
+    assert set(brief) == set(rows) - advanced | {"guards.deadband"}
+
+
+def shown_rows(*arguments):
+    lines = [line for line in say(*arguments).splitlines() if line[0] != " "]
+    return {line.split()[0]: " ".join(line.split()[1:]) for line in lines}
 
 
 def test_programs_get_values_and_sources():
     found = json.loads(say("--json", "--set", "target.latency=2s"))
-    assert list(found) == list(KEYS)
+    assert list(found) == list(SETTINGS)
     assert found["target.latency"] == {"value": 2.0, "source": "flag --set target.latency"}
     assert found["target.budget"] == {"value": None, "source": "default"}
     assert [rule["name"] for rule in found["monitoring.rules"]["value"]][:2] == ["lag-growing", "near-capacity"]
@@ -51,7 +57,7 @@ def test_a_mistake_is_one_sentence(capsys):
     with pytest.raises(SystemExit) as ended:
         app(["settings", "--set", "guards.quota=many"])
     assert ended.value.code == 1
-    said = "foretide: flag --set guards.quota: 'many' will not do; give a whole number"
+    said = "foretide: guards.quota must be a whole number, got 'many' (flag --set guards.quota)"
     assert capsys.readouterr().err.strip() == said
 
 
@@ -62,7 +68,5 @@ def test_policies_by_flag_and_by_setting_at_once_are_refused():
 
 
 def test_a_policy_that_is_not_there_is_refused_with_those_that_are():
-    with pytest.raises(
-        SettingsError, match=r"'oracle' will not do; give a list of: bypass, prediction_error, .*static"
-    ):
-        chosen_settings(policies=["prediction-error", "oracle"])
+    with pytest.raises(SettingsError, match=r"control.policies must be one of bypass, prediction_error, .*static, got"):
+        chosen_settings(policies=["prediction_error", "oracle"])

@@ -8,10 +8,10 @@ from control.worlds import world
 from foretide.control.forecast_scores import ForecastScores, VoteSettings
 from foretide.control.step import Control, step
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
-from foretide.errors import ControlSettingError
+from foretide.errors import SettingsError
 
 KEY = ("arrival_rate", "read")
-SETTINGS = VoteSettings(memory=0.5, trials=3)
+SETTINGS = VoteSettings(smoothing=0.5, min_forecasts=3)
 
 
 def run(pairs, settings=SETTINGS):
@@ -33,7 +33,7 @@ def test_a_forecast_worse_than_the_last_value_loses_its_vote_and_earns_it_back()
 
 def test_where_nothing_changes_a_forecast_that_is_nearly_right_keeps_its_vote():
     assert not any(scores.distrusted for scores in run([(100.0, 103.0)] * 20))
-    strict = VoteSettings(memory=0.5, trials=3, negligible=0.0)
+    strict = VoteSettings(smoothing=0.5, min_forecasts=3, negligible=0.0)
     assert run([(100.0, 103.0)] * 20, strict)[-1].distrusted
 
 
@@ -88,7 +88,7 @@ def test_plain_forecasts_of_a_snapshot_do_not_replace_better_ones():
     assert both.expected("lag", "read", 30.0) == 3.0
 
 
-@pytest.mark.parametrize("bad", [{"memory": 1.0}, {"trials": 0}, {"tolerance": -0.1}])
+@pytest.mark.parametrize("bad", [{"smoothing": 1.0}, {"min_forecasts": 0}, {"tolerance": -0.1}])
 def test_settings_of_votes_out_of_bounds_are_refused(bad):
-    with pytest.raises(ControlSettingError):
+    with pytest.raises(SettingsError):
         VoteSettings(**bad)

@@ -23,7 +23,7 @@ from foretide.control.guards import ORDERS, ROLLBACK, guard
 from foretide.control.memory import BlockedAction, ControlMemory, DecidedAction, WantedAmount
 from foretide.control.settings import DailyWindow, GuardSettings
 from foretide.control.world.world import Request
-from foretide.errors import ControlSettingError
+from foretide.errors import SettingsError
 
 SETTINGS = GuardSettings()
 LONG_AGO = ControlMemory(started=0.0)
@@ -44,11 +44,11 @@ def kept(settings, action, memory=LONG_AGO, policy="p", at=10_000.0, **more):
 
 def test_bounds_clamp_to_the_pool_the_cluster_and_the_settings():
     assert kept(SETTINGS, SetReplicas("parse", 99), seen=observed(parse=12))[0] == SetReplicas("parse", 16)
-    tight = GuardSettings(least_replicas=2, most_replicas=6)
+    tight = GuardSettings(min_replicas=2, max_replicas=6)
     assert kept(tight, SetReplicas("parse", 16)) == (SetReplicas("parse", 6), ["bounds"])
     assert kept(tight, SetReplicas("parse", 1))[0] == SetReplicas("parse", 2)
     assert kept(SETTINGS, SetExecutors(20)) == (SetExecutors(8), ["bounds"])
-    assert kept(GuardSettings(least_rows=10), SetAdmission("read", 2)) == (SetAdmission("read", 10), ["bounds"])
+    assert kept(GuardSettings(min_rows=10), SetAdmission("read", 2)) == (SetAdmission("read", 10), ["bounds"])
 
 
 def test_what_cannot_be_steered_is_stopped():
@@ -58,7 +58,7 @@ def test_what_cannot_be_steered_is_stopped():
 
 
 def test_a_wish_that_its_bounds_turn_into_what_is_in_force_is_stopped():
-    assert kept(GuardSettings(most_replicas=4), SetReplicas("parse", 9)) == (None, ["bounds"])
+    assert kept(GuardSettings(max_replicas=4), SetReplicas("parse", 9)) == (None, ["bounds"])
 
 
 def test_cooldown_is_per_target_and_longer_before_giving_back():
@@ -97,7 +97,7 @@ def test_the_last_workers_stay_whoever_wishes_what():
     assert [mark.guard for mark in marks] == ["last workers"]
     pending = (Request(QuarantineHost("h1"), 3, 9_999.0),)
     assert kept(SETTINGS, QuarantineHost("h0"), requested=pending) == (None, ["last workers"])
-    assert kept(GuardSettings(least_workers=4), Quarantine("0")) == (None, ["last workers"])
+    assert kept(GuardSettings(min_workers=4), Quarantine("0")) == (None, ["last workers"])
 
 
 def test_only_what_nobody_wanted_for_a_while_is_given_back():
@@ -114,7 +114,7 @@ def test_nothing_is_given_back_before_the_loop_has_watched_for_a_while():
 
 
 def test_steps_are_limited_both_ways():
-    gentle = GuardSettings(largest_up=1.5, largest_down=0.25)
+    gentle = GuardSettings(max_increase=1.5, max_decrease=0.25)
     assert kept(gentle, SetReplicas("parse", 16)) == (SetReplicas("parse", 6), ["largest step"])
     assert kept(gentle, SetReplicas("parse", 1)) == (SetReplicas("parse", 3), ["largest step"])
     limited = observed(admission={"read": 1000})
@@ -124,10 +124,10 @@ def test_steps_are_limited_both_ways():
 
 def test_changes_that_are_hardly_any_are_left_out():
     many = observed(parse=16)
-    assert kept(GuardSettings(band=0.1), SetReplicas("parse", 15), seen=many) == (None, ["band"])
-    assert kept(GuardSettings(band=0.1), SetReplicas("parse", 14), seen=many)[0] == SetReplicas("parse", 14)
+    assert kept(GuardSettings(deadband=0.1), SetReplicas("parse", 15), seen=many) == (None, ["deadband"])
+    assert kept(GuardSettings(deadband=0.1), SetReplicas("parse", 14), seen=many)[0] == SetReplicas("parse", 14)
     even_pair = replace(observed(), routes={"parse": (512.0, 512.0)})
-    assert kept(SETTINGS, SetSplit("parse", (1.05, 1.0)), seen=even_pair) == (None, ["band"])
+    assert kept(SETTINGS, SetSplit("parse", (1.05, 1.0)), seen=even_pair) == (None, ["deadband"])
     assert kept(SETTINGS, SetSplit("parse", (2, 1)), seen=even_pair)[0] == SetSplit("parse", (2, 1))
 
 
@@ -163,21 +163,21 @@ def test_what_made_things_worse_is_blocked_and_so_is_going_further():
 @pytest.mark.parametrize(
     "bad",
     [
-        *({"least_replicas": 0}, {"most_replicas": 0}, {"cooldown": -1}, {"largest_up": 1}, {"largest_down": 0}),
+        *({"min_replicas": 0}, {"max_replicas": 0}, {"cooldown": -1}, {"max_increase": 1}, {"max_decrease": 0}),
         *(
-            {"band": 1},
+            {"deadband": 1},
             {"quota": 0},
             {"settle_batches": -1},
             {"down_window": -1},
-            {"least_rows": 0},
-            {"least_workers": 0},
+            {"min_rows": 0},
+            {"min_workers": 0},
         ),
     ],
 )
 def test_settings_out_of_bounds_are_refused_by_name(bad):
-    with pytest.raises(ControlSettingError, match=next(iter(bad))):
+    with pytest.raises(SettingsError, match=next(iter(bad))):
         GuardSettings(**bad)
-    with pytest.raises(ControlSettingError):
+    with pytest.raises(SettingsError):
         DailyWindow(-1, 5)
 
 
@@ -186,7 +186,7 @@ wanted_replicas = st.integers(1, 40)
 
 @given(wanted_replicas, st.integers(1, 16), st.integers(1, 16), st.floats(1.01, 9), st.floats(0.01, 1))
 def test_whatever_is_wished_for_the_result_keeps_to_every_bound(wanted, now, most, up, down):
-    settings = GuardSettings(most_replicas=most, largest_up=up, largest_down=down, band=0)
+    settings = GuardSettings(max_replicas=most, max_increase=up, max_decrease=down, deadband=0)
     action, _ = kept(settings, SetReplicas("parse", wanted), seen=observed(parse=now))
     if action is None or wanted == now:  # what is in force never comes before the guards
         return

@@ -16,9 +16,9 @@ from foretide.control.decisions.explain import explain, heading
 from foretide.control.settings import GuardSettings
 from foretide.control.step import Control, step
 from foretide.control.world.setup import Target
-from foretide.errors import ControlSettingError
+from foretide.errors import ControlError, SettingsError
 
-FREE = GuardSettings(cooldown=0, cooldown_down=0, down_window=0, settle_batches=0, band=0, quota=10_000)
+FREE = GuardSettings(cooldown=0, cooldown_down=0, down_window=0, settle_batches=0, deadband=0, quota=10_000)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def test_what_is_in_force_already_is_never_proposed():
 
 
 def test_a_request_that_is_never_observed_is_reported_and_may_be_made_again():
-    control = Control((Wants((SetReplicas("parse", 6),)),), FREE, EvaluationSettings(unobserved=30))
+    control = Control((Wants((SetReplicas("parse", 6),)),), FREE, EvaluationSettings(request_timeout=30))
     state, _ = step(control, control.start(), world(1000.0))
     state, quiet = step(control, state, world(1030.0))
     assert quiet.idle
@@ -117,7 +117,7 @@ def test_advice_is_the_same_decision_and_asks_for_nothing():
 
 
 def test_two_policies_of_one_name_are_refused():
-    with pytest.raises(ControlSettingError, match="share a name"):
+    with pytest.raises(ControlError, match="share a name"):
         Control((Wants(), Wants()))
 
 
@@ -212,7 +212,7 @@ def test_an_effect_says_how_long_it_took_to_be_in_force():
 
 
 def test_settings_of_trials_out_of_bounds_are_refused():
-    with pytest.raises(ControlSettingError):
+    with pytest.raises(SettingsError):
         EvaluationSettings(window=0)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretide.errors import MonitoringError
+from foretide.errors import SettingsError
 from foretide.metrics.smoothing import Fading, Window
 
 VALUES = st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=50)
@@ -51,13 +51,13 @@ def test_a_window_of_one_is_the_measurement():
 
 @pytest.mark.parametrize("alpha", [-0.01, 1, 1.5, math.nan, math.inf])
 def test_an_alpha_that_is_no_weight_is_refused(alpha):
-    with pytest.raises(MonitoringError, match=r"alpha weighs the past and lies in \[0, 1\)"):
+    with pytest.raises(SettingsError, match=r"alpha weighs the past and lies in \[0, 1\)"):
         Fading(alpha)
 
 
 @pytest.mark.parametrize("size", [0, -3])
 def test_a_window_without_room_is_refused(size):
-    with pytest.raises(MonitoringError, match=f"at least one measurement, not {size}"):
+    with pytest.raises(SettingsError, match=f"at least one measurement, not {size}"):
         Window(size)
 
 

@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from foretide.errors import MonitoringError
+from foretide.errors import SettingsError
 from foretide.metrics.alarm_rules import DEFAULT_RULES, AlarmRule
 from foretide.metrics.catalogue.registry import CATALOGUE
 from foretide.metrics.smoothing import Fading, Window
 from foretide.settings.monitoring import SMOOTHED, MonitorSettings
 
 
-def test_what_planning_reads_is_smoothed_unless_said_otherwise():
+def test_what_planning_reads_is_smoothed_by_default():
     settings = MonitorSettings()
     assert set(settings.smoothing) == set(SMOOTHED) <= set(CATALOGUE)
     made = [make() for make in settings.smoothing.values()]
@@ -20,7 +20,7 @@ def test_what_planning_reads_is_smoothed_unless_said_otherwise():
     assert settings.rules == DEFAULT_RULES
 
 
-def test_what_makes_sense_is_taken():
+def test_values_within_bounds_are_accepted():
     MonitorSettings(
         store="",
         retention=0,
@@ -37,23 +37,29 @@ def test_what_makes_sense_is_taken():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"smoothing": {"capasity": Fading, "lagg": Fading}}, "cannot smooth capasity, lagg: not in the catalogue"),
-        ({"time_every": 0}, "time_every is 0; give 1 to time every tuple"),
-        ({"retention": -1}, "retention is -1; give seconds, 0 or more"),
-        ({"tasks_every": -0.1}, "tasks_every is -0.1"),
-        ({"workers_every": math.nan}, "workers_every is nan"),
-        ({"machines_every": -5}, "machines_every is -5"),
-        ({"webhook": "example.org/alarms"}, "'example.org/alarms' is no address; give http://"),
-        ({"webhook": "file:///etc/passwd"}, "is no address"),
-        ({"webhook": ""}, "is no address"),
-        ({"prometheus_port": -1}, "no port -1 for Prometheus; give 0 to 65535"),
-        ({"prometheus_port": 65536}, "no port 65536"),
+        (
+            {"smoothing": {"capasity": Fading, "lagg": Fading}},
+            "monitoring.smoothing: capasity, lagg not in the catalogue of metrics",
+        ),
+        ({"time_every": 0}, "monitoring.time_every must be at least 1, got 0"),
+        ({"retention": -1}, "monitoring.retention must be at least 0, got -1"),
+        ({"tasks_every": -0.1}, "monitoring.tasks_every must be at least 0, got -0.1"),
+        ({"workers_every": math.nan}, "monitoring.workers_every must be a finite number, got nan"),
+        ({"machines_every": -5}, "monitoring.machines_every must be at least 0, got -5"),
+        (
+            {"webhook": "example.org/alarms"},
+            "monitoring.webhook must begin with http:// or https://, got 'example.org/alarms'",
+        ),
+        ({"webhook": "file:///etc/passwd"}, "monitoring.webhook must begin"),
+        ({"webhook": ""}, "monitoring.webhook must begin"),
+        ({"prometheus_port": -1}, "monitoring.prometheus_port must be between 0 and 65535, got -1"),
+        ({"prometheus_port": 65536}, "monitoring.prometheus_port must be between 0 and 65535, got 65536"),
         (
             {"rules": (AlarmRule("mine", "capacity", above=1), AlarmRule("mine", "lag", above=1))},
-            "several rules are called mine; give each a name of its own",
+            "monitoring.rules must have different names, got mine more than once",
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_what_would_do(wrong, said):
-    with pytest.raises(MonitoringError, match=said):
+def test_a_value_out_of_bounds_is_refused_with_the_bounds(wrong, said):
+    with pytest.raises(SettingsError, match=said):
         MonitorSettings(**wrong)

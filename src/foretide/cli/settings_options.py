@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 
-from foretide.settings.control import PolicyName
+from foretide.control.policies.registry import POLICIES
 from foretide.settings.load import load_settings
 from foretide.settings.settings import Settings
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", help="The settings file; else FORETIDE_CONFIG, else foretide.toml in this folder."),
+    typer.Option("--config", help="The settings file; by default FORETIDE_CONFIG, or foretide.toml in this folder."),
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -25,7 +25,7 @@ PolicyOption = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help=f"A policy, of {', '.join(get_args(PolicyName))}; may be repeated, the first one ranks highest.",
+        help=f"One of {', '.join(POLICIES)}; may be repeated, the first one ranks highest.",
     ),
 ]
 
@@ -35,10 +35,8 @@ def chosen_settings(
 ) -> Settings:
     """The settings in force; `--policy a --policy b` is `--set control.policies=a,b`.
 
-    Policies may also be named as decisions name them, with a hyphen.
-
-    >>> chosen_settings(policies=["hot-keys", "prediction_error"]).control.policies
+    >>> chosen_settings(policies=["hot_keys", "prediction_error"]).control.policies
     ('hot_keys', 'prediction_error')
     """
-    ranked = [f"control.policies={','.join(policies).replace('-', '_')}"] if policies else []
+    ranked = [f"control.policies={','.join(policies)}"] if policies else []
     return load_settings(config, [*(sets or ()), *ranked])

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
+from annotated_types import Ge, Interval
+from typing_extensions import Doc
+
+from foretide.bounds import Bounded
 from foretide.control.world.forecasts import Forecasts
-from foretide.errors import ControlSettingError
 from foretide.metrics.snapshot import Key, Snapshot
 
 _MAX_PENDING = 64
@@ -18,25 +22,26 @@ _MAX_PENDING = 64
 
 
 @dataclass(frozen=True, slots=True)
-class VoteSettings:
-    """When a forecast may vote.
+class VoteSettings(Bounded):
+    """When a forecast may vote."""
 
-    Attributes:
-        memory: Weight of the past in the faded errors, from 0 to below 1.
-        trials: Forecasts that must have come due before a vote can be lost.
-        tolerance: Share by which its error may exceed that of the last value; a vote earned back needs none of it.
-        negligible: Errors below this share of the value itself never cost a vote: where hardly anything changes the
-            last value is all but perfect, and what matters is who sees a change coming.
-    """
+    section: ClassVar[str] = "votes"
 
-    memory: float = 0.8
-    trials: int = 5
-    tolerance: float = 0.1
-    negligible: float = 0.05
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.memory < 1 or self.trials < 1 or min(self.tolerance, self.negligible) < 0:
-            raise ControlSettingError(f"votes: {self} makes no sense; memory 0..1, trials from 1, nothing negative")
+    smoothing: Annotated[float, Interval(ge=0, lt=1), Doc("Weight of the past in the smoothed errors.")] = 0.8
+    min_forecasts: Annotated[int, Ge(1), Doc("Forecasts that must have come due before a vote can be lost.")] = 5
+    tolerance: Annotated[
+        float,
+        Ge(0),
+        Doc("Share by which its error may exceed that of the last value; a vote is regained without it."),
+    ] = 0.1
+    negligible: Annotated[
+        float,
+        Ge(0),
+        Doc(
+            "Errors below this share of the value itself never cost a vote: where hardly anything changes the last "
+            "value is nearly perfect, and what matters is who sees a change coming."
+        ),
+    ] = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +105,8 @@ def _scored(settings: VoteSettings, before: Score | None, prediction: Prediction
     error, naive = abs(value - prediction.value), abs(value - prediction.last)
     if before is None:
         return Score(error, naive, abs(value), 1)
-    old, new = settings.memory, 1 - settings.memory
+    old, new = settings.smoothing, 1 - settings.smoothing
     error, naive = old * before.error + new * error, old * before.naive + new * naive
     level, count = old * before.level + new * abs(value), before.count + 1
     allowed = max(naive * (1 if before.distrusted else 1 + settings.tolerance), settings.negligible * level)
-    return Score(error, naive, level, count, distrusted=count >= settings.trials and error > allowed + 1e-12)
+    return Score(error, naive, level, count, distrusted=count >= settings.min_forecasts and error > allowed + 1e-12)

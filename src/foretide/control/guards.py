@@ -91,14 +91,14 @@ def bounds(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: Wo
             part = world.setup.by_edge.get(edge)
             if part is None:
                 return Ruling(None, f"the route of edge '{edge}' cannot be changed")
-            most = min(part.pool, settings.most_replicas or part.pool)
-            return _clamped(wish.action, wanted, min(settings.least_replicas, most), most)
+            most = min(part.pool, settings.max_replicas or part.pool)
+            return _clamped(wish.action, wanted, min(settings.min_replicas, most), most)
         case SetExecutors(wanted):
             if world.setup.executors is None:
                 return Ruling(None, "the number of executors cannot be changed here")
             return _clamped(wish.action, wanted, *world.setup.executors)
         case SetAdmission(_, int(wanted)):
-            return _clamped(wish.action, wanted, settings.least_rows, 1 << 62)
+            return _clamped(wish.action, wanted, settings.min_rows, 1 << 62)
         case _:
             return None
 
@@ -117,7 +117,7 @@ def last_workers(settings: GuardSettings, wish: Wish, memory: ControlMemory, wor
     for action in (*now, *(request.action for request in world.requested)):
         going |= _taken_out(action, world)
     left = len(world.observed.in_service - going)
-    return Ruling(None, f"only {left} workers would be left") if left < settings.least_workers else None
+    return Ruling(None, f"only {left} workers would be left") if left < settings.min_workers else None
 
 
 def _taken_out(action: Action, world: World) -> frozenset[str]:
@@ -150,23 +150,23 @@ def largest_step(settings: GuardSettings, wish: Wish, memory: ControlMemory, wor
     now, wanted = wish.action.amount_now(world.observed), wish.action.amount
     if now is None or wanted is None or _urgent(wish) or not math.isfinite(now):
         return None
-    most, least = math.ceil(now * settings.largest_up), math.ceil(now * (1 - settings.largest_down))
+    most, least = math.ceil(now * settings.max_increase), math.ceil(now * (1 - settings.max_decrease))
     if wanted > most and math.isfinite(wanted):
-        return Ruling(wish.action.with_amount(most), f"at most {settings.largest_up:g} times as many at once")
+        return Ruling(wish.action.with_amount(most), f"at most {settings.max_increase:g} times as many at once")
     if wanted < least:
-        reason = f"at most {settings.largest_down:.0%} less at once"
+        reason = f"at most {settings.max_decrease:.0%} less at once"
         return Ruling(wish.action.with_amount(max(least, 1)), reason)
     return None
 
 
-def band(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
+def deadband(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """Stop changes that are too small to matter."""
     if _urgent(wish):
         return None
     change = _relative_change(wish.action, world)
-    if change is None or change >= settings.band:
+    if change is None or change >= settings.deadband:
         return None
-    return Ruling(None, f"a change of {change:.1%} is within the band of {settings.band:.1%}")
+    return Ruling(None, f"a change of {change:.1%} is within the deadband of {settings.deadband:.1%}")
 
 
 def _relative_change(action: Action, world: World) -> float | None:
@@ -195,7 +195,7 @@ def _urgent(wish: Wish) -> bool:
 
 GUARDS: tuple[Guard, ...] = (
     *(blocked, excluded, unobserved, settling, cooldown),
-    *(bounds, last_workers, hysteresis, largest_step, band, quota),
+    *(bounds, last_workers, hysteresis, largest_step, deadband, quota),
 )
 """In this order: first those that stop, then those that change, then the count."""
 

@@ -30,7 +30,7 @@ from foretide.control.memory import ControlMemory
 from foretide.control.policies.policy import Policy
 from foretide.control.settings import GuardSettings
 from foretide.control.world.world import Request, World
-from foretide.errors import ControlSettingError
+from foretide.errors import ControlError
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Control:
     def __post_init__(self) -> None:
         names = [policy.name for policy in self.policies]
         if len(set(names)) < len(names):
-            raise ControlSettingError(f"two policies share a name ({', '.join(names)}); give each its own")
+            raise ControlError(f"two policies share a name ({', '.join(names)}); give each its own")
 
     def start(self) -> ControlState:
         """The state before the first cycle."""

@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from foretide.errors import MonitoringError
+from foretide.errors import SettingsError
 
 
 class Smoother(Protocol):
@@ -30,7 +30,7 @@ class Fading:
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha < 1:
-            raise MonitoringError(f"alpha weighs the past and lies in [0, 1), not at {self.alpha:g}")
+            raise SettingsError(f"alpha weighs the past and lies in [0, 1), not at {self.alpha:g}")
 
     def add(self, value: float) -> float:
         """The smoothed value, this measurement included."""
@@ -48,7 +48,7 @@ class Window:
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise MonitoringError(f"a window holds at least one measurement, not {self.size}")
+            raise SettingsError(f"a window holds at least one measurement, not {self.size}")
 
     def add(self, value: float) -> float:
         """The smoothed value, this measurement included."""

@@ -1,107 +1,120 @@
-"""How the live loop forecasts."""
+"""What is forecast live, by which models, and when they are fitted again."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
+from annotated_types import Ge, Gt, Interval
+from typing_extensions import Doc
+
+from foretide.bounds import Bounded, OneOf, Scope
+from foretide.control.policies.worker_health import HEALTH_METRICS
 from foretide.durations import Seconds
-from foretide.errors import ControlSettingError
 from foretide.forecasting.load.neural import NeuralNet
 from foretide.forecasting.load.registry import MODELS, NEEDS_NUMPY_ONLY
 from foretide.forecasting.workers.frames import WorkerNetSettings
 
-LIGHT: tuple[str, ...] = (*(kind.name for kind in NEEDS_NUMPY_ONLY), NeuralNet.name)
-"""Models that, once fitted elsewhere, go on from their state without fitting anything here."""
-
-SYMPTOMS = ("worker_slowness", "worker_tuple_execution_time_ms", "worker_inbound_queuing_time_ms")
-"""What the policies judge workers by."""
-
-_NICEST = 19
-_FEWEST_KEY_WINDOWS = 20
+LIGHT_MODELS: tuple[str, ...] = (*(kind.name for kind in NEEDS_NUMPY_ONLY), NeuralNet.name)
+"""Models that, once fitted in another process, are updated here from their state without fitting anything."""
 
 
 def _net() -> WorkerNetSettings:
-    return WorkerNetSettings(targets=SYMPTOMS, process_features=frozenset(), keep=720)
+    targets = tuple(each.metric for each in HEALTH_METRICS)
+    return WorkerNetSettings(targets=targets, process_features=frozenset(), keep=720)
 
 
 @dataclass(frozen=True, slots=True)
-class ForecastSettings:
-    """What is forecast, by what, and when models are fitted again.
+class ForecastSettings(Bounded):
+    """What is forecast, by which models, and when they are fitted again."""
 
-    Attributes:
-        spouts: Operators whose `arrival_rate` is forecast; None takes every one that has such a figure.
-        step: Seconds of a step of the load. About the time between two batches is right: steps without a batch are
-            gaps, and of several batches in a step the mean is taken.
-        horizons: Seconds ahead that the load is forecast for, multiples of the step.
-        models: The models that are mixed, by their names in the catalogue; only those that are light once fitted.
-        seasons: Known seasons in seconds, multiples of the step; None lets one be found.
-        seed: Of everything random.
-        remember: Seconds of load that a model is fitted on, at most.
-        least_history: Seconds of load before the first fit; until then models that need none are mixed.
-        retrain_every: Seconds between two fits of one series; drift calls for one sooner.
-        held_out: Share of what was observed, the latest, that a new model and the one in place are scored on.
-        most_held_out: Seconds that it never exceeds.
-        training_limit: Seconds after which a fit is given up.
-        niceness: How far training stands back behind other processes, 0 to 19.
-        workers: Whether workers are forecast by nets (in a process of its own), if their packages are installed.
-        worker_step: Seconds of a step of the workers; about the time between two readings.
-        workers_least_history: Seconds of workers' figures before a net is trained; until then no net is started.
-        workers_retrain_every: Seconds between two trainings of the net.
-        keys: Whether the hot keys of joins are forecast by a net (in a process of its own), if its packages are there.
-        keys_least_windows: Windows of keys before that net is trained; until then simpler models are asked.
-        net: Which net, of which metrics, how far ahead (in steps), and how long it may train.
-    """
+    section: ClassVar[str] = "forecasts"
 
-    spouts: tuple[str, ...] | None = None
-    step: Seconds = 1.0
-    horizons: tuple[Seconds, ...] = (1.0, 3.0, 10.0, 30.0, 60.0)
-    models: tuple[str, ...] = tuple(kind.name for kind in NEEDS_NUMPY_ONLY)
-    seasons: tuple[Seconds, ...] | None = None
-    seed: int = 0
-    remember: Seconds = 7200.0
-    least_history: Seconds = 120.0
-    retrain_every: Seconds = 300.0
-    held_out: float = 0.2
-    most_held_out: Seconds = 600.0
-    training_limit: Seconds = 120.0
-    niceness: int = 15
-    workers: bool = True
-    worker_step: Seconds = 5.0
-    workers_least_history: Seconds = 900.0
-    workers_retrain_every: Seconds = 3600.0
-    keys: bool = True
-    keys_least_windows: int = 40
-    net: WorkerNetSettings = field(default_factory=_net)
+    spouts: Annotated[
+        tuple[str, ...] | None, Doc("Spouts whose `arrival_rate` is forecast; none for all that have this metric.")
+    ] = None
+    step: Annotated[
+        Seconds,
+        Gt(0),
+        Doc(
+            "Seconds of a step of the load, about the time between two batches: steps without a batch are gaps, and "
+            "of several batches in a step the mean is taken."
+        ),
+        Scope.ADVANCED,
+    ] = 1.0
+    horizons: Annotated[
+        tuple[Seconds, ...], Doc("Seconds ahead for which the load is forecast, multiples of the step.")
+    ] = (1.0, 3.0, 10.0, 30.0, 60.0)
+    models: Annotated[
+        tuple[str, ...], OneOf(LIGHT_MODELS), Doc("Models that are combined; see `foretide forecast`.")
+    ] = tuple(kind.name for kind in NEEDS_NUMPY_ONLY)
+    seasons: Annotated[
+        tuple[Seconds, ...] | None,
+        Doc("Known seasons in seconds, multiples of the step; none to detect one."),
+        Scope.ADVANCED,
+    ] = None
+    seed: Annotated[int, Doc("Seed of everything random."), Scope.PYTHON_ONLY] = 0
+    max_history: Annotated[
+        Seconds, Gt(0), Doc("Maximum seconds of load that a model is fitted on."), Scope.PYTHON_ONLY
+    ] = 7200.0
+    min_history: Annotated[
+        Seconds,
+        Gt(0),
+        Doc("Seconds of load before the first fit; until then models that need no fit are combined."),
+        Scope.ADVANCED,
+    ] = 120.0
+    retrain_every: Annotated[
+        Seconds, Gt(0), Doc("Seconds between two fits of one series; drift triggers one sooner."), Scope.ADVANCED
+    ] = 300.0
+    held_out: Annotated[
+        float,
+        Interval(gt=0, le=0.5),
+        Doc("Share of the history, the latest, on which a new model and the one in use are scored."),
+        Scope.PYTHON_ONLY,
+    ] = 0.2
+    max_held_out: Annotated[Seconds, Gt(0), Doc("Maximum seconds that are held out."), Scope.PYTHON_ONLY] = 600.0
+    training_limit: Annotated[Seconds, Gt(0), Doc("Seconds after which a fit is cancelled."), Scope.PYTHON_ONLY] = 120.0
+    niceness: Annotated[int, Interval(ge=0, le=19), Doc("Niceness of processes that train."), Scope.PYTHON_ONLY] = 15
+    workers: Annotated[
+        bool, Doc("Whether workers are forecast by a net in a process of its own, if its packages are installed.")
+    ] = True
+    worker_step: Annotated[
+        Seconds, Gt(0), Doc("Seconds of a step of the workers, about the time between two readings."), Scope.PYTHON_ONLY
+    ] = 5.0
+    workers_min_history: Annotated[
+        Seconds, Gt(0), Doc("Seconds of workers' metrics before a net is trained."), Scope.PYTHON_ONLY
+    ] = 900.0
+    workers_retrain_every: Annotated[
+        Seconds, Gt(0), Doc("Seconds between two trainings of the net."), Scope.PYTHON_ONLY
+    ] = 3600.0
+    keys: Annotated[
+        bool, Doc("Whether hot keys of joins are forecast by a net in a process of its own, if its packages are there.")
+    ] = True
+    keys_min_windows: Annotated[
+        int,
+        Ge(20),
+        Doc("Windows of keys before that net is trained; until then simpler models are used."),
+        Scope.PYTHON_ONLY,
+    ] = 40
+    net: Annotated[
+        WorkerNetSettings,
+        Doc("Which net forecasts workers, of which metrics, how many steps ahead, and how long it may train."),
+        Scope.PYTHON_ONLY,
+    ] = field(default_factory=_net)
 
-    def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
-        self._check_numbers()
+    def conflicts(self) -> Iterator[str]:
+        """Horizons and seasons that do not fit the step, no models, and too little history."""
+        if not (self.horizons and self.models):
+            yield f"forecasts.{'models' if self.horizons else 'horizons'} must not be empty"
         for name, values in (("horizons", self.horizons), ("seasons", self.seasons or (self.step,))):
-            if not values or any(each < self.step or not _whole(each / self.step) for each in values):
-                raise _refused(name, values, f"give multiples of the step, {self.step:g} s")
+            if any(each < self.step or not _whole(each / self.step) for each in values):
+                yield f"forecasts.{name} must be multiples of the step ({self.step:g} s), got {values}"
         if list(self.horizons) != sorted(set(self.horizons)):
-            raise _refused("horizons", self.horizons, "give each once, the nearest first")
-        heavy = [name for name in self.models if name not in LIGHT]
-        if heavy or not self.models:
-            raise _refused("models", self.models, f"choose among {', '.join(LIGHT)}")
-        if self.remember < 2 * self.least_history:
-            raise _refused("remember", self.remember, "give at least twice least_history")
-
-    def _check_numbers(self) -> None:
-        for name in (
-            "step", "remember", "least_history", "retrain_every", "most_held_out", "training_limit", "worker_step",
-            "workers_least_history", "workers_retrain_every",
-        ):  # fmt: skip
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise _refused(name, value, "give seconds, more than 0")
-        if not 0 < self.held_out <= 0.5:  # noqa: PLR2004 - half
-            raise _refused("held_out", self.held_out, "give a share above 0, at most 0.5")
-        if self.keys_least_windows < _FEWEST_KEY_WINDOWS:
-            raise _refused("keys_least_windows", self.keys_least_windows, f"give at least {_FEWEST_KEY_WINDOWS}")
-        if not 0 <= self.niceness <= _NICEST:
-            raise _refused("niceness", self.niceness, "give 0 to 19")
+            yield f"forecasts.horizons must be in ascending order, each once, got {self.horizons}"
+        if self.max_history < 2 * self.min_history:
+            yield f"forecasts.max_history must be at least twice min_history, got {self.max_history:g} s"
 
     @property
     def steps_ahead(self) -> tuple[int, ...]:
@@ -110,12 +123,12 @@ class ForecastSettings:
 
     @property
     def season_steps(self) -> tuple[int, ...] | None:
-        """The seasons in steps; None if one is to be found."""
+        """The seasons in steps; None if one is to be detected."""
         return None if self.seasons is None else tuple(round(each / self.step) for each in self.seasons)
 
     @property
     def expert_names(self) -> tuple[str, ...]:
-        """The models in the order of a mix: the last value is always in, and first."""
+        """The models of the ensemble in order: the last value is always the first of them."""
         first = next(iter(MODELS))
         return (first, *(name for name in self.models if name != first))
 
@@ -126,7 +139,3 @@ class ForecastSettings:
 
 def _whole(number: float) -> bool:
     return math.isclose(number, round(number), abs_tol=1e-6)
-
-
-def _refused(name: str, value: object, remedy: str) -> ControlSettingError:
-    return ControlSettingError(f"seer: {name} is {value}; {remedy}")

@@ -1,21 +1,45 @@
-"""Loads settings: flags go before the environment, that before the file, and all before the defaults."""
+"""Loads settings: flags override the environment, that overrides the file, and all override the defaults.
+
+Each value keeps its origin: errors name it, and `foretide settings` shows it. Nothing unknown is ignored.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
+from pydantic import ValidationError
+
+from foretide.bounds import violated
+from foretide.control.policies.registry import POLICIES
 from foretide.errors import ForetideError, SettingsError
-from foretide.settings.provenance import CONFIG, Given, from_environment, from_file, from_flags
-from foretide.settings.reference import KEYS, SECTIONS
+from foretide.settings.reference import PREFIX, PYTHON_ONLY, SECTIONS, SETTINGS, Setting, names_in
 from foretide.settings.settings import Settings
 
 DEFAULT_FILE = "foretide.toml"
-"""Read from the working folder if it is there and no other file is named."""
+"""Read from the working folder if it exists and no other file is named."""
+
+CONFIG = f"{PREFIX}CONFIG"
+"""The variable that names the file."""
+
+OTHER_VARIABLES = frozenset({CONFIG, f"{PREFIX}HOME", f"{PREFIX}REQUIRE_POSTGRES", f"{PREFIX}POSTGRES_FOLDER"})
+"""Variables that are not settings: other parts read them, or the project's own tests and scripts."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A setting that was given: its value, and where."""
+
+    setting: Setting
+    value: Any
+    source: str
 
 
 def load_settings(
@@ -27,73 +51,237 @@ def load_settings(
     30.0
 
     Args:
-        config: The file; else the one that `FORETIDE_CONFIG` names, else `foretide.toml` in the working folder.
+        config: The file; otherwise the one that `FORETIDE_CONFIG` names, or `foretide.toml` in the working folder.
         overrides: Flags, each such as `guards.cooldown=30`.
-        env: The environment; that of this process unless given.
+        env: The environment; by default that of this process.
 
     Raises:
-        SettingsError: Something is unknown, of the wrong type or impossible; the sentence says where it was given.
+        SettingsError: A setting is unknown, of the wrong type or out of bounds; the message says where it was given.
     """
     variables = os.environ if env is None else env
-    file = _file(config, variables)
-    given = {
-        **({} if file is None else from_file(file)),
-        **from_environment(variables),
-        **from_flags(overrides),
-    }
-    parts = {section: _section(section, given) for section in SECTIONS}
-    return Settings(**parts, origins={path: each.source for path, each in given.items()})
+    found = [*_from_file(_file(config, variables)), *_from_environment(variables), *_from_flags(overrides)]
+    given = {each.setting.path: each for each in found}
+    made = {name: _section(name, given) for name in SECTIONS if "." not in name}
+    policies = {name: made.pop(name) for name in POLICIES if name in made}
+    return Settings(**made, policies=policies, origins={path: each.source for path, each in given.items()})
+
+
+# ---- sources
+
+
+def _from_flags(overrides: Sequence[str]) -> Iterator[Given]:
+    """From flags such as `guards.cooldown=30`."""
+    paths = [each.partition("=")[0].strip() for each in overrides]
+    for path, override in zip(paths, overrides, strict=True):
+        source = f"flag --set {path}"
+        _, equals, text = override.partition("=")
+        if not equals:
+            raise SettingsError(f"{path} has no value; write it as 'guards.cooldown=30'", source)
+        setting = _find(path, source)
+        if paths.count(path) > 1:
+            raise SettingsError(f"{path} is given twice by flags", source)
+        yield _given(setting, text, source, is_text=True)
+
+
+def _from_environment(env: Mapping[str, str]) -> Iterator[Given]:
+    """From variables such as `FORETIDE_GUARDS__COOLDOWN`."""
+    by_variable = {setting.variable: setting for setting in SETTINGS.values()}
+    for name in sorted(env):
+        if not name.startswith(PREFIX) or name in OTHER_VARIABLES:
+            continue
+        source = f"environment variable {name}"
+        if name not in by_variable:
+            hint = _suggestion(name, [*by_variable, *OTHER_VARIABLES])
+            raise SettingsError(f"unknown setting{hint}; names are {PREFIX}SECTION__NAME", source)
+        yield _given(by_variable[name], env[name], source, is_text=True)
 
 
 def _file(config: Path | None, env: Mapping[str, str]) -> Path | None:
     named = config or env.get(CONFIG)
     if named:
         return Path(named)
-    usual = Path(DEFAULT_FILE)
-    return usual if usual.exists() else None
+    default = Path(DEFAULT_FILE)
+    return default if default.exists() else None
 
 
-def _section(section: str, given: Mapping[str, Given]) -> Any:
-    mine = [each for each in given.values() if each.key.section == section]
-    wrong = _flaw(section, mine)
-    if wrong is None:
-        return _made(section, mine)
-    blamed = [each for each in mine if _flaw(section, [other for other in mine if other is not each]) is None] or mine
-    raise SettingsError("; ".join(each.source for each in blamed), str(wrong)) from wrong
-
-
-def _made(section: str, given: Sequence[Given]) -> Any:
-    return SECTIONS[section](**{each.key.name: each.value for each in given})
-
-
-def _flaw(section: str, given: Sequence[Given]) -> ForetideError | None:
-    """Why the values do not go together, if they do not."""
+def _from_file(path: Path | None) -> Iterator[Given]:
+    """From a TOML file with a table for each section."""
+    if path is None:
+        return
     try:
-        _made(section, given)
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"the settings file cannot be read: {error.strerror}", str(path)) from error
+    except ValueError as error:
+        raise SettingsError(f"the settings file is not valid TOML: {error}", str(path)) from error
+    for section, table in tables.items():
+        yield from _from_table(section, table, str(path))
+
+
+def _from_table(section: str, table: Any, source: str) -> Iterator[Given]:
+    if section not in SECTIONS:
+        raise SettingsError(_unknown_section(section), source)
+    if not isinstance(table, dict):
+        raise SettingsError(f"{section} must be a table [{section}], got {table!r}", source)
+    for name, value in table.items():
+        path = f"{section}.{name}"
+        if path in SECTIONS:
+            yield from _from_table(path, value, source)
+        else:
+            yield _given(_find(path, source), value, source, is_text=False)
+
+
+def _find(path: str, source: str) -> Setting:
+    """The setting of that path; an error says which there are."""
+    if path in SETTINGS:
+        return SETTINGS[path]
+    if path in PYTHON_ONLY:
+        raise SettingsError(f"{path} can be set in Python only", source)
+    if path in SECTIONS:
+        raise SettingsError(f"'{path}' is a section, not a setting; write it as '{path}.NAME=VALUE'", source)
+    section, _, name = path.rpartition(".")
+    if section not in SECTIONS:
+        raise SettingsError(_unknown_section(section or name), source)
+    names = names_in(section)
+    hint = _suggestion(name, names)
+    raise SettingsError(f"unknown setting '{path}'{hint}; section '{section}' has {', '.join(names)}", source)
+
+
+def _unknown_section(name: str) -> str:
+    return f"unknown section '{name}'{_suggestion(name, SECTIONS)}; sections are {', '.join(SECTIONS)}"
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, known, n=1, cutoff=0.75)
+    return f", did you mean '{close[0]}'?" if close else ""
+
+
+# ---- values
+
+
+def _given(setting: Setting, value: Any, source: str, *, is_text: bool) -> Given:
+    """Check the type of a value; `is_text` where it came as text, and numbers have to be read from it."""
+    try:
+        read = _from_text(setting, value) if is_text else _from_toml(setting, value)
+    except ValidationError as error:
+        raise SettingsError(_problem(setting, error), source) from None
     except ForetideError as error:
-        return error
-    return None
+        problem = error.problem if isinstance(error, SettingsError) else f"{setting.path}: {error}"
+        raise SettingsError(problem, source) from error
+    return Given(setting, setting.made(read), source)
+
+
+def _from_toml(setting: Setting, value: Any) -> Any:
+    if setting.is_optional and isinstance(value, str) and value.lower() == "none":
+        return None
+    return setting.adapter.validate_json(json.dumps(value, default=str), strict=True)
+
+
+def _from_text(setting: Setting, text: str) -> Any:
+    """Lists are separated by commas; tables, and lists of tables, are JSON."""
+    text = text.strip()
+    if setting.is_optional and text.lower() == "none":
+        return None
+    is_list = get_origin(setting.kind) is tuple
+    if _is_table(setting.kind) or (is_list and text.startswith("[")):
+        return setting.adapter.validate_json(text, strict=True)
+    return setting.adapter.validate_python([part.strip() for part in text.split(",")] if is_list else text)
+
+
+def _is_table(kind: Any) -> bool:
+    """Whether it is a table, or a list of tables."""
+    return is_dataclass(next(iter(get_args(kind)), None)) or get_origin(kind) in {dict, Mapping}
+
+
+_WORDS = {
+    "Input should": "must",
+    "a valid boolean": "true or false",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "text",
+    "a valid tuple": "a list",
+    "a valid array": "a list",
+    "a valid dictionary": "a table",
+    "an object": "a table",
+}
+"""Pydantic's words for types, and those of the settings reference."""
+
+
+def _problem(setting: Setting, error: ValidationError) -> str:
+    """The first thing that is wrong with the type of a value, in one sentence."""
+    first = error.errors(include_url=False)[0]
+    places = [f"entry {each + 1}" if isinstance(each, int) else f"'{each}'" for each in first["loc"]]
+    where = ", ".join([setting.path, *places])
+    match first["type"]:
+        case "value_error":
+            return f"{where}: {first['ctx']['error']}"
+        case "missing":
+            return f"{where} is missing"
+        case "unexpected_keyword_argument":
+            return f"{where} is unknown"
+        case "json_invalid":
+            return f"{where} must be valid JSON, got {first['input']!r}"
+    wanted = re.split(", (?:unable|got)", first["msg"])[0]
+    for pydantic_words, words in _WORDS.items():
+        wanted = wanted.replace(pydantic_words, words)
+    return f"{where} {wanted}{', or none' if setting.is_optional else ''}, got {first['input']!r}"
+
+
+# ---- sections
+
+
+def _section(name: str, given: Mapping[str, Given]) -> Any:
+    """A section with what was given; an error names the sources that are to blame."""
+    own = {path: each for path, each in given.items() if path.startswith(f"{name}.")}
+    try:
+        return _made(name, own)
+    except SettingsError as error:
+        sources = dict.fromkeys(each.source for each in _blamed(name, own))
+        raise SettingsError(error.problem, "; ".join(sources)) from error
+
+
+def _made(section: str, given: Mapping[str, Given]) -> Any:
+    values = {each.setting.name: each.value for each in given.values() if each.setting.section == section}
+    below = [path for path in SECTIONS if path.rpartition(".")[0] == section]
+    return replace(SECTIONS[section], **values, **{path.rpartition(".")[2]: _made(path, given) for path in below})
+
+
+def _blamed(section: str, given: Mapping[str, Given]) -> list[Given]:
+    """Values out of their own bounds; otherwise those without any one of which the rest is fine; otherwise all."""
+    outside = [each for each in given.values() if violated(each.setting.hint, each.value)]
+    return outside or [each for path, each in given.items() if _is_fine(section, given, path)] or [*given.values()]
+
+
+def _is_fine(section: str, given: Mapping[str, Given], without: str) -> bool:
+    try:
+        _made(section, {path: each for path, each in given.items() if path != without})
+    except SettingsError:
+        return False
+    return True
+
+
+# ---- what is in force
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedSettings:
-    """A setting in force: its key, its value as it would be written, and where it came from."""
+class EffectiveSetting:
+    """A setting in force: its value as it would be written, and where it came from."""
 
-    key: str
+    setting: Setting
     value: Any
     source: str
 
 
-def in_force(settings: Settings) -> list[LoadedSettings]:
+def effective_settings(settings: Settings) -> list[EffectiveSetting]:
     """Every setting that can be written, without passwords."""
     return [
-        LoadedSettings(path, _without_password(key.shown(settings)), settings.origins.get(path, "default"))
-        for path, key in KEYS.items()
+        EffectiveSetting(each, _without_password(each.in_force(settings)), settings.origins.get(path, "default"))
+        for path, each in SETTINGS.items()
     ]
 
 
 def _without_password(value: Any) -> Any:
-    """Addresses of a store or webhook may carry one.
+    """Addresses of a store or webhook may contain one.
 
     >>> _without_password("postgresql://me:secret@host/db?password=secret&x=1")
     'postgresql://me:***@host/db?password=***&x=1'

@@ -2,72 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
+from annotated_types import Ge, Interval
+from typing_extensions import Doc
+
+from foretide.bounds import Bounded, Scope
 from foretide.durations import Seconds
-from foretide.errors import MonitoringError
 from foretide.metrics.alarm_rules import DEFAULT_RULES, AlarmRule
 from foretide.metrics.batch import TIME_EVERY
 from foretide.metrics.catalogue.registry import CATALOGUE
 from foretide.metrics.smoothing import Fading, Smoother
 
 SMOOTHED = ("service_time_ms", "service_scv", "arrival_scv", "selectivity", "flow_fraction")
-"""What planning reads: smoothed, so that one odd batch moves nothing."""
-
-_LAST_PORT = 65535
+"""Metrics that planning reads: smoothed, so that a single outlier changes no plan."""
 
 
 @dataclass(frozen=True)
-class MonitorSettings:
-    """How a pipeline is monitored.
+class MonitorSettings(Bounded):
+    """What is measured and stored, and when an alarm is raised."""
 
-    Attributes:
-        store: Where metrics are kept: a file, or a URL such as `postgresql://host/db`. Unless said otherwise
-            `metrics.db` in the control folder, or in Foretide's own folder when that is not on a local disk. An empty
-            text keeps nothing.
-        retention: Seconds that metrics are kept.
-        time_every: Python bolts time every so many-th tuple (N_m of DRS).
-        tasks_every: Least seconds between two looks at the single tasks of a batch (T_m of DRS); 0 looks at each batch.
-        workers_every: Seconds between two readings of the workers; 0 leaves them out.
-        machines_every: Seconds between two readings of the machines; 0 leaves them out.
-        node_exporters: Addresses of node_exporter for hosts other than this one, by host.
-        smoothing: How to smooth which metrics, by name.
-        rules: When to raise an alarm.
-        webhook: An address that gets every alarm as JSON.
-        prometheus_port: Where to serve metrics to Prometheus; 0 takes any free port, None serves none.
-    """
+    section: ClassVar[str] = "monitoring"
 
-    store: str | None = None
-    retention: Seconds = 7 * 24 * 3600.0
-    time_every: int = TIME_EVERY
-    tasks_every: Seconds = 0.0
-    workers_every: Seconds = 5.0
-    machines_every: Seconds = 15.0
-    node_exporters: Mapping[str, str] = field(default_factory=dict)
-    smoothing: Mapping[str, Callable[[], Smoother]] = field(default_factory=lambda: dict.fromkeys(SMOOTHED, Fading))
-    rules: tuple[AlarmRule, ...] = DEFAULT_RULES
-    webhook: str | None = None
-    prometheus_port: int | None = None
+    store: Annotated[
+        str | None,
+        Doc(
+            "Where metrics are stored: a file, or a URL such as `postgresql://host/db`. none is `metrics.db` in the "
+            "control folder, or in Foretide's own folder if that is not on a local disk. An empty text stores nothing."
+        ),
+    ] = None
+    retention: Annotated[Seconds, Ge(0), Doc("Seconds for which metrics are stored.")] = 7 * 24 * 3600.0
+    time_every: Annotated[
+        int, Ge(1), Doc("Python bolts time every n-th tuple (N_m of DRS); 1 times every tuple."), Scope.ADVANCED
+    ] = TIME_EVERY
+    tasks_every: Annotated[
+        Seconds,
+        Ge(0),
+        Doc("Minimum seconds between two batches whose tasks are read one by one (T_m of DRS); 0 reads every batch."),
+        Scope.ADVANCED,
+    ] = 0.0
+    workers_every: Annotated[Seconds, Ge(0), Doc("Seconds between two readings of the workers; 0 for none.")] = 5.0
+    machines_every: Annotated[Seconds, Ge(0), Doc("Seconds between two readings of the machines; 0 for none.")] = 15.0
+    node_exporters: Annotated[
+        Mapping[str, str], Doc("Addresses of node_exporter on hosts other than this one, by host.")
+    ] = field(default_factory=dict)
+    smoothing: Annotated[
+        Mapping[str, Callable[[], Smoother]], Doc("How metrics are smoothed, by name."), Scope.PYTHON_ONLY
+    ] = field(default_factory=lambda: dict.fromkeys(SMOOTHED, Fading))
+    rules: Annotated[tuple[AlarmRule, ...], Doc("When alarms are raised.")] = DEFAULT_RULES
+    webhook: Annotated[str | None, Doc("An http or https address that receives every alarm as JSON.")] = None
+    prometheus_port: Annotated[
+        int | None,
+        Interval(ge=0, le=65535),
+        Doc("Port on which metrics are served to Prometheus; 0 for any free port, none to serve none."),
+    ] = None
 
-    def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+    def conflicts(self) -> Iterator[str]:
+        """Unknown metrics, rules of the same name, a webhook that is not an address."""
         unknown = sorted(set(self.smoothing) - set(CATALOGUE))
         if unknown:
-            raise MonitoringError(f"cannot smooth {', '.join(unknown)}: not in the catalogue of metrics")
-        if self.time_every < 1:
-            raise MonitoringError(f"time_every is {self.time_every}; give 1 to time every tuple, 10 for every tenth")
-        for name in ("retention", "tasks_every", "workers_every", "machines_every"):
-            if not getattr(self, name) >= 0:
-                raise MonitoringError(f"{name} is {getattr(self, name)}; give seconds, 0 or more")
-        self._check_alarms()
-        if self.prometheus_port is not None and not 0 <= self.prometheus_port <= _LAST_PORT:
-            raise MonitoringError(f"there is no port {self.prometheus_port} for Prometheus; give 0 to {_LAST_PORT}")
-
-    def _check_alarms(self) -> None:
-        names = [rule.name for rule in self.rules]
-        twice = sorted({name for name in names if names.count(name) > 1})
+            yield f"monitoring.smoothing: {', '.join(unknown)} not in the catalogue of metrics"
+        twice = [name for name, count in Counter(rule.name for rule in self.rules).items() if count > 1]
         if twice:
-            raise MonitoringError(f"several rules are called {', '.join(twice)}; give each a name of its own")
+            yield f"monitoring.rules must have different names, got {', '.join(twice)} more than once"
         if self.webhook is not None and not self.webhook.startswith(("http://", "https://")):
-            raise MonitoringError(f"the webhook '{self.webhook}' is no address; give http://... or https://...")
+            yield f"monitoring.webhook must begin with http:// or https://, got {self.webhook!r}"

@@ -3,7 +3,6 @@
 import json
 import os
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 from sqlalchemy import create_engine
@@ -14,6 +13,7 @@ from foretide.control.decisions.decision import Decision
 from foretide.control.decisions.decision_json import to_json
 from foretide.control.history import RecordedWorld
 from foretide.control.policies.bypass import Bypass
+from foretide.control.policies.registry import POLICIES
 from foretide.control.policies.replicas import Replicas
 from foretide.control.simulation.query import SimulatedQuery
 from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
@@ -31,7 +31,6 @@ from foretide.metrics.metric import Sample
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.runtime.loop.journal import Journal
 from foretide.runtime.monitoring.monitor import LatestValues
-from foretide.settings.control import PolicyName
 from foretide.settings.monitoring import MonitorSettings
 from foretide.simulation.fluid import Load
 from foretide.status.running import Running, announce
@@ -224,12 +223,12 @@ def test_a_latency_target_of_ones_own_goes_before_the_recorded_one(call, recorde
 
 def test_static_does_nothing_and_every_policy_can_be_replayed(call, recorded):
     assert "nothing would have been done" in said(call("replay", recorded, "--policy", "static"))
-    assert "prediction-error does nothing without them" in said(
-        call("replay", recorded, "--policy", "prediction-error")
+    assert "prediction_error does nothing without them" in said(
+        call("replay", recorded, "--policy", "prediction_error")
     )
-    every = [part for name in get_args(PolicyName) for part in ("--policy", name)]
+    every = [part for name in POLICIES for part in ("--policy", name)]
     replayed = json.loads(said(call("replay", recorded, "--json", *every)))["policies"]
-    assert [name.replace("-", "_") for name in replayed] == list(get_args(PolicyName))
+    assert list(replayed) == list(POLICIES)
 
 
 def test_a_replay_goes_by_the_settings_in_force(call, recorded, tmp_path):
@@ -237,12 +236,16 @@ def test_a_replay_goes_by_the_settings_in_force(call, recorded, tmp_path):
         found = json.loads(said(call("replay", recorded, "--json", *flags)))
         return found["policies"], [each["decision"]["summary"] for each in found["advice"]]
 
-    (tmp_path / "foretide.toml").write_text('[control]\npolicies = ["replicas"]\n[replicas]\nbusy = 0.4\n')
+    (tmp_path / "foretide.toml").write_text(
+        '[control]\npolicies = ["replicas"]\n[replicas]\ntarget_utilization = 0.4\n'
+    )
     names, by_file = summaries()
-    assert (names, by_file) == summaries("--config", os.devnull, "--policy", "replicas", "--set", "replicas.busy=0.4")
+    assert (names, by_file) == summaries(
+        "--config", os.devnull, "--policy", "replicas", "--set", "replicas.target_utilization=0.4"
+    )
     assert names == ["replicas"]
-    assert by_file != summaries("--set", "guards.most_replicas=5")[1]
-    assert summaries("--config", os.devnull)[0] == ["bypass", "replicas", "hot-keys"]
+    assert by_file != summaries("--set", "guards.max_replicas=5")[1]
+    assert summaries("--config", os.devnull)[0] == ["bypass", "replicas", "hot_keys"]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +254,7 @@ def test_a_replay_goes_by_the_settings_in_force(call, recorded, tmp_path):
         (("decisions", "nobody"), PipelineNotFoundError, "no pipeline 'nobody' runs here; running: none.*--store"),
         (("decisions", "nobody", "--store", "{store}"), StoreError, "no metrics of 'nobody'; the store has: shop"),
         (("explain", "{store}", "99999"), DecisionNotFoundError, "no decision 99999 of 'shop'"),
-        (("replay", "{store}", "--policy", "oracle"), SettingsError, "'oracle' will not do; give a list of: bypass"),
+        (("replay", "{store}", "--policy", "oracle"), SettingsError, "control.policies must be one of bypass"),
         (
             ("replay", "{store}", "--policy", "static", "--since", "1"),
             ReplayError,

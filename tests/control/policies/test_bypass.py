@@ -14,7 +14,7 @@ from foretide.control.policies.worker_health import HealthMetric
 from foretide.control.step import Control, step
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.observed import Observed
-from foretide.errors import ControlSettingError
+from foretide.errors import SettingsError
 from foretide.metrics.batch import TaskRun
 from foretide.metrics.from_tasks import SLOWNESS, slowness
 
@@ -148,7 +148,7 @@ def test_enough_workers_always_stay_in_service(values, keep, out):
     gone = frozenset(list(workers)[:out])
     seen = Observed(executors=workers, quarantined=gone)
     figures = {TIME: {str(i): value for i, value in enumerate(values)}}
-    policy = Bypass(BypassSettings(keep=keep))
+    policy = Bypass(BypassSettings(min_in_service=keep))
     _, wishes = policy.wish({}, world(seen=seen, **figures))
     taken = {wish.action.worker for wish in wishes if isinstance(wish.action, Quarantine)}
     assert not taken & gone
@@ -242,11 +242,11 @@ def test_without_the_means_nothing_is_wished():
     assert BYPASS.wish({}, world(setup=replace(SETUP, can_quarantine=False), **SICK)) == ({}, [])
 
 
-@pytest.mark.parametrize("bad", [{"slow": 1.0}, {"bad": 1.2}, {"patience": 0}, {"keep": 2}, {"longest_wait": 1}])
+@pytest.mark.parametrize("bad", [{"slow": 1.0}, {"bad": 1.2}, {"patience": 0}, {"min_in_service": 2}, {"max_wait": 1}])
 def test_settings_of_bypass_out_of_bounds_are_refused(bad):
-    with pytest.raises(ControlSettingError):
+    with pytest.raises(SettingsError):
         BypassSettings(**bad)
-    with pytest.raises(ControlSettingError):
+    with pytest.raises(SettingsError):
         HealthMetric(TIME, -1.0)
 
 
@@ -286,6 +286,6 @@ def test_the_papers_rule_too_keeps_the_last_worker():
 
 
 def test_settings_of_the_papers_rule_out_of_bounds_are_refused():
-    with pytest.raises(ControlSettingError):
+    with pytest.raises(SettingsError):
         PredictionErrorSettings(hold=-1)
     assert even(1, 2) == (1.0, 0.0)

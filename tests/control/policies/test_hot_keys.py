@@ -11,8 +11,9 @@ from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import Setup
 from foretide.control.world.world import World
-from foretide.errors import CodecError, ControlSettingError
+from foretide.errors import CodecError, SettingsError
 from foretide.joins.plan import NO_PLAN, JoinPlan, KeyGrid, KeyLoad, TailLoad
+from foretide.joins.settings import JoinSettings, ScalingSettings
 from foretide.joins.task_costs import JoinCost
 from foretide.joins.view import JoinView
 from foretide.metrics.snapshot import Snapshot
@@ -53,7 +54,7 @@ def test_what_is_foreseen_goes_before_what_was_seen_unless_the_settings_say_othe
 
 
 def test_a_reactive_choice_waits_until_balance_is_lost():
-    settings = HotKeySettings(choice="reactive", reactive_above=100.0)
+    settings = HotKeySettings(choice="reactive", planning=JoinSettings(reactive_above=100.0))
     assert wishes(a_view(), settings) == []
     assert wishes(a_view(), HotKeySettings(choice="reactive"))
 
@@ -97,7 +98,7 @@ def test_a_busy_worker_is_joined_by_another_one():
     assert wish.action == SetExecutors(2)
     assert "1 units of cores and memory more, which needs a new session" in wish.reason
     assert "one more joiner" in wish.reason
-    small = HotKeys(HotKeySettings(scale=True, largest=1.0))
+    small = HotKeys(HotKeySettings(scale=True, scaling=ScalingSettings(max_units=1.0)))
     (wish,) = small.wish(small.start(), world)[1]
     assert wish.reason == "0 is busy with all that a machine offers: one more joiner"
     silent = HotKeys()
@@ -114,24 +115,15 @@ def test_a_plan_is_in_force_once_it_is_observed_and_can_be_undone_and_kept():
     assert action.undo(Observed()) is None
     assert action.describe() == "place 1 key of join 'clicks': -7 as 2 x 2"
     assert SetJoinPlan("clicks", NO_PLAN).describe() == "leave all keys of join 'clicks' to the hash"
-    decision = Decision(1, 0.0, "q", chosen=(Wish("hot-keys", action, "skew"),))
+    decision = Decision(1, 0.0, "q", chosen=(Wish("hot_keys", action, "skew"),))
     assert from_json(Decision, to_json(decision)).actions == (action,)
     with pytest.raises(CodecError, match="Give rows of one length"):
         from_json(Decision, to_json(decision).replace("[0,1]", "[0]"))
 
 
-def test_what_makes_no_sense_is_refused():
-    for wrong in (
-        {"window": 0},
-        {"theta_l": 2.0},
-        {"theta": 1.0},
-        {"advance": 60.0},
-        {"cap": 0.0},
-        {"most_keys": 0},
-        {"least_saving": 1},
-        {"busy": 0.0},
-    ):
-        with pytest.raises(ControlSettingError, match=f"hot keys: {next(iter(wrong))}"):
+def test_values_out_of_bounds_are_refused():
+    for wrong in ({"min_saving": 1}, {"hot_above": -0.1}, {"choice": "guess"}):
+        with pytest.raises(SettingsError, match=f"hot_keys.{next(iter(wrong))} must be"):
             HotKeySettings(**wrong)
 
 
@@ -141,7 +133,7 @@ def test_while_no_key_is_hot_nothing_is_planned_and_a_plan_in_force_is_given_up_
 
     plan = JoinPlan({13: KeyGrid(((0, 1), (2, 3)))})
     assert wishes(view(4.0)) == [], "a third more load on one partition is no hot key"
-    assert wishes(view(4.0), HotKeySettings(hot_above=0.1, least_gain=0.01)) != []
+    assert wishes(view(4.0), HotKeySettings(hot_above=0.1, planning=JoinSettings(max_keys=64, min_gain=0.01))) != []
     assert wishes(view(30.0)) != []
     (wish,) = wishes(view(1.0, plan=plan))
     assert wish.action == SetJoinPlan("clicks", NO_PLAN)
@@ -158,7 +150,7 @@ def test_keys_are_split_only_where_that_saves_time(cores, task, is_split):
     assert bool(wished) == is_split
     if is_split:
         assert "By what its tasks have cost, the join takes 73 % less time." in wished[0].reason
-    eager = HotKeys(HotKeySettings(least_saving=0.0))
+    eager = HotKeys(HotKeySettings(min_saving=0.0))
     assert eager.wish(eager.start(), a_world(view, cores_per_executor=cores))[1]
 
 

@@ -16,7 +16,7 @@ from foretide.control.policies.static import Static
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.measured import NotYet, arrivals, batch_costs, network
 from foretide.control.world.setup import Target
-from foretide.errors import ControlSettingError
+from foretide.errors import SettingsError
 from foretide.queueing.network import Network
 
 PIPELINE = replace(SETUP, mode="pipeline")
@@ -132,7 +132,7 @@ def test_a_backlog_adds_one_replica_at_most_unless_the_paper_is_followed():
     lagging = {"lag": {"read": 200_000.0}, "setup": PIPELINE}
     _, bounded = Replicas().wish(Replicas().start(), loaded(1000.0, **lagging))
     assert replicas_wished(bounded) == {"parse": 4, "count": 4}
-    paper = Replicas(ReplicaSettings(backlog_replicas=None))
+    paper = Replicas(ReplicaSettings(max_backlog_replicas=None))
     _, wishes = paper.wish(paper.start(), loaded(1000.0, **lagging))
     assert replicas_wished(wishes) == {"parse": 16, "count": 16}
 
@@ -194,7 +194,7 @@ def test_reactive_looks_at_the_sum_of_the_stages_in_micro_batches():
 
 
 def test_reactive_grows_no_faster_than_the_autoscaler():
-    policy = Reactive(ReactiveSettings(target=0.1))
+    policy = Reactive(ReactiveSettings(target_utilization=0.1))
     _, wishes = policy.wish(policy.start(), loaded(utilization={"parse": 1.0, "count": 0.1}, setup=PIPELINE))
     assert replicas_wished(wishes)["parse"] == 8
 
@@ -252,7 +252,7 @@ def test_the_budget_is_never_exceeded():
 
 
 def test_t_ra_counts_from_when_an_allocation_was_seen_to_change():
-    policy = Processors(ProcessorSettings(t_ra=60, period=0))
+    policy = Processors(ProcessorSettings(min_interval=60, period=0))
     target = Target(latency=0.02)
 
     def at(time, state, replicas):
@@ -334,13 +334,13 @@ def test_a_limit_that_somebody_changed_is_where_tuning_goes_on():
     "make",
     [
         lambda: ReplicaSettings(period=0),
-        lambda: ReplicaSettings(busy=0),
+        lambda: ReplicaSettings(target_utilization=0),
         lambda: ReplicaSettings(quantile=1.0),
-        lambda: ReplicaSettings(backlog_replicas=-1),
-        lambda: ReactiveSettings(target=0),
-        lambda: ReactiveSettings(up_factor=0.5),
-        lambda: ProcessorSettings(worth=1),
-        lambda: ProcessorSettings(memory=1),
+        lambda: ReplicaSettings(max_backlog_replicas=-1),
+        lambda: ReactiveSettings(target_utilization=0),
+        lambda: ReactiveSettings(max_increase=0.5),
+        lambda: ProcessorSettings(useful_for=1),
+        lambda: ProcessorSettings(smoothing=1),
         lambda: AdmissionSettings(period=0),
         lambda: AdmissionSettings(tuner="guess"),
         lambda: Target(latency=1.0, relaxed=2.0),
@@ -348,5 +348,5 @@ def test_a_limit_that_somebody_changed_is_where_tuning_goes_on():
     ],
 )
 def test_settings_out_of_bounds_are_refused(make):
-    with pytest.raises(ControlSettingError):
+    with pytest.raises(SettingsError):
         make()

@@ -24,7 +24,7 @@ from foretide.control.simulation.simulate import last_value, moving_average, per
 from foretide.control.step import Control
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.setup import Target
-from foretide.errors import ControlSettingError, ModelError
+from foretide.errors import ControlError, ModelError
 from foretide.queueing.microbatch import batch_model
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
@@ -127,7 +127,7 @@ def test_executors_come_after_a_while():
 @pytest.mark.parametrize("bad", [{"executors": 0}, {"pools": {"read": 1}}, {"network": Network((Operator("a", 1.0),))}])
 def test_a_scenario_that_cannot_run_is_refused(bad):
     good = {"network": make_scenario().network, "pools": POOLS}
-    with pytest.raises(ControlSettingError):
+    with pytest.raises(ControlError):
         ControlScenario(**{**good, **bad})
 
 

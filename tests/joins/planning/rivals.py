@@ -49,7 +49,7 @@ def choose_by_forecast(
 ) -> list[KeyLoad]:
     """The hot keys of the next window: shares of both sides as forecast, and the rows that are expected.
 
-    >>> choose_by_forecast({7: 0.5, 8: 0.1}, {7: 0.25}, 100.0, 40.0, JoinSettings(most_keys=1))
+    >>> choose_by_forecast({7: 0.5, 8: 0.1}, {7: 0.25}, 100.0, 40.0, JoinSettings(max_keys=1))
     [KeyLoad(key=7, left=50.0, right=10.0)]
     """
     keys = {**left, **right}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretide.errors import ModelError
+from foretide.errors import ModelError, SettingsError
 from foretide.joins.plan import (
     NO_PLAN,
     JoinPlan,
@@ -85,19 +85,19 @@ def test_each_rung_of_a_ladder_is_finer_and_its_cells_are_smaller(load, most, ho
 
 def test_algorithm_1_takes_the_most_frequent_keys_of_an_empty_table():
     forecast = [KeyLoad(key, float(key), 0.0) for key in range(1, 9)]
-    assert [load.key for load in candidate_keys(forecast, (), JoinSettings(most_keys=3))] == [8, 7, 6]
+    assert [load.key for load in candidate_keys(forecast, (), JoinSettings(max_keys=3))] == [8, 7, 6]
 
 
 def test_algorithm_1_never_fills_the_table_beyond_its_cap():
     forecast = [KeyLoad(key, float(key), 0.0) for key in range(1, 9)]
-    assert [load.key for load in candidate_keys(forecast, {8, 1}, JoinSettings(most_keys=3))] == [7]
-    assert candidate_keys(forecast, {8, 1, 2, 3}, JoinSettings(most_keys=3)) == []
+    assert [load.key for load in candidate_keys(forecast, {8, 1}, JoinSettings(max_keys=3))] == [7]
+    assert candidate_keys(forecast, {8, 1, 2, 3}, JoinSettings(max_keys=3)) == []
 
 
 def test_eq_12_counts_rows_that_fit_and_caps_the_keys_only_if_it_is_less():
     assert JoinSettings(memory=1.0, tuple_bytes=1 << 10, theta_l=0.5).room == 512
     assert JoinSettings(memory=1.0, tuple_bytes=1 << 18, theta_l=0.5).candidates == 2
-    assert JoinSettings(most_keys=77).candidates == 77
+    assert JoinSettings(max_keys=77).candidates == 77
 
 
 def test_eq_13_counts_the_instances_that_a_key_fills():
@@ -147,26 +147,28 @@ def test_an_update_moves_only_the_change_in_the_number_of_splits():
     [
         {"theta_l": 1.0},
         {"variant": "best"},
-        {"most_keys": 0},
+        {"max_keys": 0},
         {"memory": math.inf},
         {"target": 0.0},
-        {"least_gain": -1.0},
+        {"min_gain": -1.0},
     ],
 )
 def test_settings_out_of_bounds_are_refused(wrong):
-    with pytest.raises(ModelError, match=f"{next(iter(wrong))} is"):
+    with pytest.raises(SettingsError, match=rf"hot_keys.planning.{next(iter(wrong))} must be"):
         JoinSettings(**wrong)
 
 
 @pytest.mark.parametrize("wrong", [{"window": 0.0}, {"advance": 31.0}, {"advance": 0.0}, {"offset": -1.0}])
-def test_windows_that_make_no_sense_are_refused(wrong):
-    with pytest.raises(ModelError, match=f"{next(iter(wrong))} is"):
+def test_windows_out_of_bounds_are_refused(wrong):
+    with pytest.raises(SettingsError, match=f"hot_keys.windows.{next(iter(wrong))} must be"):
         WindowSettings(**wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"theta": 1.0}, {"cap": 0.0}, {"idle": 0.9}, {"cores_unit": -1.0}, {"largest": 0.5}])
+@pytest.mark.parametrize(
+    "wrong", [{"theta": 1.0}, {"max_units": 0.5}, {"idle": 0.9}, {"cores_unit": -1.0}, {"max_units_per_step": 0.0}]
+)
 def test_settings_of_scaling_out_of_bounds_are_refused(wrong):
-    with pytest.raises(ModelError, match=f"{next(iter(wrong))} is"):
+    with pytest.raises(SettingsError, match=f"hot_keys.scaling.{next(iter(wrong))} must be"):
         ScalingSettings(**wrong)
 
 
@@ -190,7 +192,7 @@ def test_subgroups_cover_all_partitions_once(partitions):
 
 def test_a_reactive_choice_waits_until_the_imbalance_was_felt():
     last = [KeyLoad(1, 5.0, 5.0), KeyLoad(2, 9.0, 9.0)]
-    settings = JoinSettings(most_keys=1, reactive_above=0.3)
+    settings = JoinSettings(max_keys=1, reactive_above=0.3)
     assert choose_reactive(last, 0.3, settings) is None
     assert choose_reactive(last, 0.31, settings) == choose_by_last_window(last, settings) == [last[1]]
 

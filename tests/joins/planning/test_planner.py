@@ -34,7 +34,7 @@ def counted(key, left, right):
 def planned(loads, partitions, settings, how="inner"):
     """The plan from what one window showed: its most frequent keys one by one, the rest by partition."""
     ordered = sorted(loads, key=lambda load: -load.rows)
-    hot, rest = ordered[: settings.most_keys], ordered[settings.most_keys :]
+    hot, rest = ordered[: settings.max_keys], ordered[settings.max_keys :]
     by_hash = fill(NO_PLAN, rest, [TailLoad(0.0, 0.0)] * partitions, lambda key: key % partitions)
     tail = [TailLoad(left, right) for left, right in zip(by_hash.left, by_hash.right, strict=True)]
     return plan_join(hot, tail, partitions, settings, how=how)
@@ -183,7 +183,7 @@ def test_another_default_partition_is_respected():
 
 def test_keys_beyond_the_cap_are_left_to_the_hash():
     loads = [KeyLoad(8 * n, 100.0 - n, 100.0) for n in range(20)]
-    plan = plan_join(loads, [TailLoad(0.0, 0.0)] * 8, 8, JoinSettings(most_keys=5))
+    plan = plan_join(loads, [TailLoad(0.0, 0.0)] * 8, 8, JoinSettings(max_keys=5))
     assert set(plan.grids) <= {load.key for load in loads[:5]}
     assert plan.grids
 

@@ -28,7 +28,7 @@ def test_eq_16_counts_the_shorter_resource():
 def test_eq_17_gives_by_the_rate_above_the_average_up_to_the_cap():
     seen = [Joiner("a", 3.0, 300.0), Joiner("b", 0.5, 150.0), Joiner("c", 0.5, 150.0)]
     assert scale(seen, PLENTY).units == pytest.approx({"a": 0.5})
-    assert scale(seen, PLENTY, ScalingSettings(cap=0.25)).units == pytest.approx({"a": 0.25})
+    assert scale(seen, PLENTY, ScalingSettings(max_units_per_step=0.25)).units == pytest.approx({"a": 0.25})
 
 
 def test_joiners_with_few_rows_give_back_what_they_can_spare():
@@ -47,7 +47,7 @@ def test_never_more_is_asked_for_than_is_free():
 
 
 def test_one_more_joiner_only_once_a_machine_offers_no_more():
-    settings = ScalingSettings(largest=2.0)
+    settings = ScalingSettings(max_units=2.0)
     small = [Joiner("a", 3.0, 300.0, 1.5), Joiner("b", 0.5, 50.0), Joiner("c", 0.5, 50.0)]
     assert scale(small, PLENTY, settings).units["a"] == pytest.approx(0.5)
     large = [Joiner("a", 3.0, 300.0, 2.0), *small[1:]]
@@ -73,7 +73,7 @@ def test_a_joiner_that_lags_with_few_rows_keeps_what_it_has():
 def test_idle_joiners_are_given_back_before_their_units():
     idle = [Joiner(name, 0.1, 10.0, units=1.5, cpu=0.1, memory=0.2) for name in "ab"]
     assert scale(idle, PLENTY).joiners == -1
-    last = scale(idle, PLENTY, ScalingSettings(least_joiners=2))
+    last = scale(idle, PLENTY, ScalingSettings(min_joiners=2))
     assert last.joiners == 0
     assert last.units == pytest.approx({"a": -0.5, "b": -0.5})
 

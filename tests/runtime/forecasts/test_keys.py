@@ -14,7 +14,7 @@ from foretide.runtime.forecasts.keys import LiveKeyForecast
 from foretide.runtime.joins.key_windows import KeyWindows
 from foretide.settings.forecasts import ForecastSettings
 
-SETTINGS = ForecastSettings(keys_least_windows=20, niceness=0)
+SETTINGS = ForecastSettings(keys_min_windows=20, niceness=0)
 WINDOWS = zipf_windows(seed=4, windows=40, keys=60, zipf=1.0, rows=4_000)
 BUDGET = TrainingBudget(seeds=1, epochs=2, steps=5)
 LIMIT = 240.0
@@ -118,7 +118,7 @@ def test_windows_of_a_join_wait_for_a_net_that_keeps_up_and_go_on_without_one_th
 
 
 def test_without_the_setting_there_is_no_process(tmp_path):
-    seer = LiveKeyForecast(ForecastSettings(keys=False, keys_least_windows=20), tmp_path)
+    seer = LiveKeyForecast(ForecastSettings(keys=False, keys_min_windows=20), tmp_path)
     fed(seer, enumerate(WINDOWS[:25], start=1))
     assert seer._line is None
     assert seer.problem is None

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from foretide.errors import ControlSettingError
+from foretide.errors import SettingsError
 from foretide.forecasting.load.fourier import Fourier
 from foretide.forecasting.load.registry import make_mix
 from foretide.forecasting.load.ridge import Ridge
@@ -311,7 +311,7 @@ def test_closing_ends_a_fit_that_is_under_way():
 
 
 def test_many_threads_may_see_and_ask_at_once():
-    seer = ForecastService(replace(SETTINGS, spouts=None, least_history=1e5, remember=1e6), clock=Clock()).start()
+    seer = ForecastService(replace(SETTINGS, spouts=None, min_history=1e5, max_history=1e6), clock=Clock()).start()
     asked, wrong, stop = [], [], threading.Event()
 
     def ask():
@@ -378,10 +378,10 @@ def test_the_pipelines_own_process_never_loads_jax():
     "bad",
     [
         {"step": 0.0}, {"step": float("nan")}, {"horizons": ()}, {"horizons": (0.5,)}, {"horizons": (3.0, 1.0)},
-        {"models": ("random forest",)}, {"models": ()}, {"seasons": (0.3,)}, {"remember": 10.0}, {"held_out": 0.9},
+        {"models": ("random forest",)}, {"models": ()}, {"seasons": (0.3,)}, {"max_history": 10.0}, {"held_out": 0.9},
         {"niceness": 20}, {"retrain_every": -1.0}, {"training_limit": float("inf")},
     ],
 )  # fmt: skip
 def test_settings_of_the_seer_out_of_bounds_are_refused_by_name(bad):
-    with pytest.raises(ControlSettingError, match=f"seer: {next(iter(bad))}"):
+    with pytest.raises(SettingsError, match=f"forecasts.{next(iter(bad))}"):
         ForecastSettings(**bad)

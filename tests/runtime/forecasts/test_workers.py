@@ -32,7 +32,7 @@ NET = WorkerNetSettings(
     targets=TARGETS, process_features=frozenset({TARGETS[0]}), horizon=2, hidden=8, keep=HELD + TRAINED, budget=POOR
 )
 STEP = 5.0
-SETTINGS = ForecastSettings(net=NET, worker_step=STEP, workers_least_history=STEP * (HELD + TRAINED))
+SETTINGS = ForecastSettings(net=NET, worker_step=STEP, workers_min_history=STEP * (HELD + TRAINED))
 
 
 def samples_of(step, at):
@@ -160,7 +160,7 @@ def test_no_process_is_started_before_there_is_enough_history():
 
 
 def test_no_process_is_started_for_a_lone_worker():
-    seer = LiveWorkerForecast(replace(SETTINGS, workers_least_history=STEP), None, ["/no/such/thing"])
+    seer = LiveWorkerForecast(replace(SETTINGS, workers_min_history=STEP), None, ["/no/such/thing"])
     for number in range(100):
         seer.take([Sample("worker_slowness", "driver", number * STEP, 1.0)])
         seer.turn(number * STEP)
@@ -169,7 +169,7 @@ def test_no_process_is_started_for_a_lone_worker():
 
 def test_a_process_that_says_nothing_and_takes_nothing_stops_nobody():
     hanging = [sys.executable, "-c", "import time; time.sleep(600)"]
-    seer = LiveWorkerForecast(replace(SETTINGS, workers_least_history=STEP), None, hanging)
+    seer = LiveWorkerForecast(replace(SETTINGS, workers_min_history=STEP), None, hanging)
     for number in range(400):
         seer.take(samples_of(STEPS[number], number * STEP))
         seer.turn(number * STEP)

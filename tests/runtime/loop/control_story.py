@@ -18,7 +18,6 @@ from foretide.control.actions.registry import (
 )
 from foretide.control.decisions.decision import Wish
 from foretide.control.decisions.effects import EvaluationSettings
-from foretide.control.forecast_scores import VoteSettings
 from foretide.control.settings import GuardSettings
 from foretide.workloads.keyed import Keyed
 
@@ -68,8 +67,7 @@ def main(folder):
     ])  # fmt: skip
     pipeline = ft.submit(spark, topology, ft.Parquet(f"{folder}/out"), f"{folder}/checkpoint")
     calm = GuardSettings(cooldown=0, cooldown_down=0, down_window=0, settle_batches=0)
-    patient = VoteSettings(trials=10**6)  # how well a busy machine's load is foreseen is no part of the story
-    settings = ft.Settings(guards=calm, trials=EvaluationSettings(roll_back=False), votes=patient)
+    settings = ft.Settings(guards=calm, evaluation=EvaluationSettings(roll_back=False))
     controller = ft.control(pipeline, [Scripted(ACTIONS)], ft.Latency(p99="60s"), settings=settings)
     end = time.monotonic() + 240
     while pipeline.running and time.monotonic() < end and controller.state.policies["scripted"] < len(ACTIONS):

@@ -189,7 +189,7 @@ def test_any_query_with_edges_can_be_controlled_and_stopped_from_another_termina
     query = writer.format("memory").option("checkpointLocation", str(tmp_path / "ck")).start()
     more = Once(SetReplicas("work", 3))
     before = set(threading.enumerate())
-    with pytest.raises(ft.errors.ControlSettingError, match="nope"):
+    with pytest.raises(ft.errors.SettingsError, match="nope"):
         ft.control(query, ["nope"], control_folder=str(tmp_path / "control"))
     assert set(threading.enumerate()) == before
     controller = ft.control(

@@ -15,6 +15,7 @@ from foretide.control.actions.registry import SetExecutors
 from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control.settings import GuardSettings
+from foretide.joins.settings import ScalingSettings, WindowSettings
 from foretide.spark.executors.executors import Executors
 
 SCHEMA = "key long, t timestamp, v long"
@@ -63,10 +64,12 @@ class Story:
         joined = ft.join(self.stream("l"), self.stream("r"), [("lkey", "rkey")], "2 seconds", control_folder=control)
         writer = kept(joined).writeStream.format("parquet").option("path", str(folder / "out"))
         self.query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+        scaling = ScalingSettings(busy=0.2, idle=0.1)  # other tests take cores as well
+        hot_keys = HotKeySettings(scale=True, windows=WindowSettings(3600.0), scaling=scaling)
         settings = ft.Settings(
-            hot_keys=HotKeySettings(scale=True, window=3600.0, busy=0.2, idle=0.1),  # other tests take cores as well
+            policies={"hot_keys": hot_keys},
             guards=GuardSettings(cooldown=0, cooldown_down=0, down_window=0, settle_batches=0),
-            trials=EvaluationSettings(roll_back=False),
+            evaluation=EvaluationSettings(roll_back=False),
             monitoring=ft.MonitorSettings(store="", workers_every=1.0, machines_every=0),
         )
         self.controller = ft.control(

@@ -175,7 +175,7 @@ def test_a_pipeline_that_dies_because_event_time_runs_ahead_of_a_change_goes_on_
     hot = [hashed for hashed, _ in Counter(key_hashes(quick, batches[0], shape).values()).most_common(3)]
     action = SetJoinPlan("join", JoinPlan(dict.fromkeys(hot, KeyGrid(((0, 1), (2, 0))))))
     asked = threading.Event()
-    settings = ft.Settings(guards=GuardSettings(cooldown=0.0), trials=EvaluationSettings(roll_back=False))
+    settings = ft.Settings(guards=GuardSettings(cooldown=0.0), evaluation=EvaluationSettings(roll_back=False))
     ft.control(pipeline, [WhenAsked(action, asked)], settings=settings)
     for place, rows in enumerate(batches):
         if place == jump:

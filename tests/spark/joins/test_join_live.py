@@ -13,6 +13,7 @@ from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control.settings import GuardSettings
 from foretide.joins.plan import imbalance
+from foretide.joins.settings import WindowSettings
 from helpers import wait_for
 from spark.joins.join_cases import BEGIN, INTERPRETED, SCHEMA, SECOND, Shape, plain, put, sides
 
@@ -37,9 +38,10 @@ def rows_of(number):
 @pytest.fixture
 def settings():
     return ft.Settings(
-        hot_keys=HotKeySettings(window=1.0, least_saving=0.0),  # with so few rows there is no time to be saved
+        # with so few rows there is no time to be saved
+        policies={"hot_keys": HotKeySettings(windows=WindowSettings(1.0), min_saving=0.0)},
         guards=GuardSettings(cooldown=0.0),
-        trials=EvaluationSettings(roll_back=False),
+        evaluation=EvaluationSettings(roll_back=False),
     )
 
 
@@ -87,7 +89,7 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
     assert measured(last) < measured(first) / 3
     assert by_tasks[0] > 1.5, "the rows that tasks took in tell the same"
     chosen = [decision for decision in controller.decisions if decision.chosen]
-    assert {wish.policy for wish in chosen[0].chosen} == {"hot-keys"}
+    assert {wish.policy for wish in chosen[0].chosen} == {"hot_keys"}
     assert "split: key0 into" in chosen[0].chosen[0].reason, "people are told the key, not its hash"
     assert "key0 as" in chosen[0].chosen[0].action.describe()
 

@@ -12,7 +12,7 @@ from foretide.cli.pipelines import ControlOption, JsonOption, find_folder
 from foretide.control.world.setup import Target
 from foretide.control_folder.folder import ControlFolder
 from foretide.durations import parse_duration
-from foretide.errors import ControlSettingError
+from foretide.errors import ControlError
 
 app = typer.Typer(help="Latency and budget that a running pipeline is held to.", no_args_is_help=True)
 _QUANTILES = ("mean", "p50", "p95", "p99")
@@ -48,7 +48,7 @@ def set_target(
     if budget is not None:
         changes["budget"] = None if budget == "none" else _whole(budget)
     if not changes:
-        raise ControlSettingError("nothing to change; give --latency, --relaxed, --quantile or --budget")
+        raise ControlError("nothing to change; give --latency, --relaxed, --quantile or --budget")
     after = {**_held(folder), **changes}
     Target(after.get("latency"), after.get("relaxed") or 0.0, after.get("quantile") or "p99", after.get("budget"))
     folder.set_target(changes)
@@ -61,13 +61,13 @@ def _held(folder: ControlFolder) -> dict[str, Any]:
 
 def _quantile(text: str) -> str:
     if text not in _QUANTILES:
-        raise ControlSettingError(f"there is no quantile '{text}'; give one of {', '.join(_QUANTILES)}")
+        raise ControlError(f"there is no quantile '{text}'; give one of {', '.join(_QUANTILES)}")
     return text
 
 
 def _whole(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise ControlSettingError(f"'{text}' is no budget; give a number of processors from 1, or 'none'")
+        raise ControlError(f"'{text}' is no budget; give a number of processors from 1, or 'none'")
     return int(text)
 
 

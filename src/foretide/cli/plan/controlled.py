@@ -62,7 +62,7 @@ def compare(
 ) -> Comparison:
     """Simulate a model under control and without it; both meet the same random numbers."""
     scenario = control_scenario_of(model, options.cores_per_executor, options.max_executors)
-    load, control, target = load_of(model), settings.to_control(), settings.to_target()
+    load, control, target = load_of(model), settings.to_control(), settings.target
     if options.latency is not None:
         target = replace(target, latency=parse_duration(options.latency))
     controlled, uncontrolled = (

@@ -18,6 +18,7 @@ from foretide.cli.spark_log import spark_log
 from foretide.control.decisions.explain import summary
 from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control_folder.folder import ControlFolder
+from foretide.joins.settings import WindowSettings
 from foretide.runtime.loop.attach import control
 from foretide.settings.settings import Settings
 from foretide.spark.session import session
@@ -58,7 +59,8 @@ def _run(spark: Any, city: City, place: Path, console: Console) -> dict[str, Any
     writer = joined.writeStream.queryName("taxi-join").format("parquet").option("path", str(out))
     writer = writer.option("checkpointLocation", str(place / "checkpoint"))
     query = writer.trigger(processingTime="1 second").start()
-    settings = Settings(hot_keys=HotKeySettings(window=5.0, least_saving=0.0))  # few rows: balance is what is shown
+    hot_keys = HotKeySettings(windows=WindowSettings(5.0), min_saving=0.0)  # few rows: balance is what is shown
+    settings = Settings(policies={"hot_keys": hot_keys})
     controller = control(query, ["hot_keys"], settings=settings, control_folder=folder.location)
     decisions: list[str] = []
 

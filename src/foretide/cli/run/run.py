@@ -54,7 +54,7 @@ def run(
     logging.getLogger("foretide").addHandler(logging.NullHandler())
     app = find_app(name)
     settings = chosen_settings(config, sets, policy)
-    target = settings.to_target() if latency is None else Latency(p99=latency)
+    target = settings.target if latency is None else Latency(p99=latency)
     load = Load(seconds, rate, seed)
     topology = app.build(load)
     split = _checked(ratio or ("none" if policy else app.ratio), topology, app.edge)

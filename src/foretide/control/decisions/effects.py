@@ -11,42 +11,52 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Annotated, ClassVar
 
+from annotated_types import Ge, Gt
+from typing_extensions import Doc
+
+from foretide.bounds import Bounded, Scope
 from foretide.control.actions.registry import Action
 from foretide.control.decisions.decision import ROLLBACK, Decision, Effect, Expectation, Outcome, Wish
 from foretide.control.decisions.explain import in_unit, number
 from foretide.control.memory import BlockedAction
 from foretide.control.world.world import Request, World
 from foretide.durations import Seconds
-from foretide.errors import ControlSettingError
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationSettings:
-    """How decisions are judged.
+class EvaluationSettings(Bounded):
+    """How the effect of a decision is evaluated, and when it is rolled back."""
 
-    Attributes:
-        window: Seconds before, and seconds after it is in force, that are compared.
-        readings: Fewest batches on either side.
-        tolerance: Share by which latency, load and speed may differ without meaning anything.
-        saving_tolerance: Share by which latency may rise when capacity was given back and no target is set.
-        unobserved: Seconds, besides the action's own cost, after which a request counts as never carried out.
-        block: Seconds for which a wish that made things worse is not to be had again.
-        roll_back: Whether it is undone.
-    """
+    section: ClassVar[str] = "evaluation"
 
-    window: Seconds = 60.0
-    readings: int = 3
-    tolerance: float = 0.3
-    saving_tolerance: float = 1.0
-    unobserved: Seconds = 60.0
-    block: Seconds = 900.0
-    roll_back: bool = True
-
-    def __post_init__(self) -> None:
-        numbers = (self.window, self.tolerance, self.saving_tolerance, self.unobserved, self.block)
-        if min(numbers) < 0 or self.readings < 1 or self.window == 0:
-            raise ControlSettingError(f"trials: {self} makes no sense; a window above 0, readings from 1, no negatives")
+    window: Annotated[
+        Seconds,
+        Gt(0),
+        Doc("Latency of this many seconds before a decision is compared with that after it is in force."),
+        Scope.ADVANCED,
+    ] = 60.0
+    min_batches: Annotated[int, Ge(1), Doc("Minimum batches before and after."), Scope.PYTHON_ONLY] = 3
+    tolerance: Annotated[
+        float, Ge(0), Doc("Share by which latency, load and speed may differ by chance."), Scope.PYTHON_ONLY
+    ] = 0.3
+    saving_tolerance: Annotated[
+        float,
+        Ge(0),
+        Doc("Share by which latency may rise when capacity was given back and no target is set."),
+        Scope.PYTHON_ONLY,
+    ] = 1.0
+    request_timeout: Annotated[
+        Seconds,
+        Ge(0),
+        Doc("Seconds, in addition to the action's own cost, after which a request counts as never carried out."),
+        Scope.ADVANCED,
+    ] = 60.0
+    block_for: Annotated[
+        Seconds, Ge(0), Doc("Seconds for which an action that made things worse is not repeated."), Scope.ADVANCED
+    ] = 900.0
+    roll_back: Annotated[bool, Doc("Whether a decision that made things worse is undone.")] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +155,7 @@ def evaluate(evaluations: Evaluations, world: World, settings: EvaluationSetting
         effect = _effect(current, evaluations.readings, world, settings)
         effects.append(effect)
         if effect.outcome == "worse" and settings.roll_back and current.undo:
-            until = world.at + settings.block
+            until = world.at + settings.block_for
             rollbacks += _rollbacks(current, effect)
             blocked += [BlockedAction(wish.action, current.freed_capacity, until) for wish in current.wishes]
     rest = replace(evaluations, open=tuple(still_open))
@@ -180,7 +190,7 @@ def _effect(evaluation: Evaluation, readings: Sequence[Reading], world: World, s
     start, metric = evaluation.in_force_at, world.target.metric
     after = [each for each in readings if start is not None and each.at > start]
     seconds = None if start is None else start - evaluation.at
-    if min(len(after), len(evaluation.before)) < settings.readings:
+    if min(len(after), len(evaluation.before)) < settings.min_batches:
         words = "too few batches before or after it to tell"
         return Effect(evaluation.decision, "unclear", words, metric, in_force_after=seconds)
     before, then = _median_latency(evaluation.before), _median_latency(after)
@@ -231,7 +241,7 @@ def _confirmed(evaluation: Evaluation, world: World) -> Evaluation:
 
 
 def _overdue(request: Request, world: World, settings: EvaluationSettings) -> bool:
-    return world.at - request.at > settings.unobserved + request.action.cost.seconds
+    return world.at - request.at > settings.request_timeout + request.action.cost.seconds
 
 
 def _latency(world: World) -> float | None:

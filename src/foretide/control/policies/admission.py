@@ -1,51 +1,53 @@
-"""How many rows a batch may take from each spout: Storm's tuner of max-spout-pending, or one for a latency target.
+"""Rows that a batch may take from each spout: Storm's tuner of max-spout-pending, or one for a latency target.
 
-A tuner takes a turn every `period` seconds, on the progress that was committed meanwhile (storm-at-twitter, 3.3).
+A tuner decides every `period` seconds, from the progress that was committed in the meantime (storm-at-twitter, 3.3).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+from annotated_types import Ge, Gt
+from typing_extensions import Doc
+
+from foretide.bounds import Bounded, Scope
 from foretide.control.actions.registry import SetAdmission
 from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.world.world import World
 from foretide.durations import Seconds
-from foretide.errors import ControlSettingError
 from foretide.planning.admission import Observation, ProgressState, ProgressTuner
 from foretide.planning.latency_tuner import LatencyState, LatencyTuner
 
 
 @dataclass(frozen=True, slots=True)
-class AdmissionSettings:
-    """Which tuner, and how often it takes a turn.
+class AdmissionSettings(Bounded):
+    """Which tuner, and how often it decides."""
 
-    Attributes:
-        tuner: `progress` for the most progress with the fewest rows, `latency` to hold the latency target.
-        period: Seconds of a turn; 120 in the paper.
-        least: Fewest rows a batch.
-        most: Most rows a batch.
-    """
+    section: ClassVar[str] = "admission"
 
-    tuner: Literal["progress", "latency"] = "progress"
-    period: Seconds = 120.0
-    least: int = 100
-    most: int = 100_000_000
+    tuner: Annotated[
+        Literal["progress", "latency"],
+        Doc("`progress` for the highest progress with the fewest rows, `latency` to hold the latency target."),
+    ] = "progress"
+    period: Annotated[Seconds, Gt(0), Doc("Seconds between two decisions of the tuner; 120 in the paper.")] = 120.0
+    min_rows: Annotated[int, Ge(1), Doc("Minimum rows per batch."), Scope.PYTHON_ONLY] = 100
+    max_rows: Annotated[int, Ge(1), Doc("Maximum rows per batch."), Scope.PYTHON_ONLY] = 100_000_000
 
-    def __post_init__(self) -> None:
-        if not (self.period > 0 and 1 <= self.least <= self.most) or self.tuner not in {"progress", "latency"}:
-            raise ControlSettingError(f"admission: {self} makes no sense; a period above 0 and 1 <= least <= most")
+    def conflicts(self) -> Iterator[str]:
+        """A maximum below the minimum."""
+        if self.max_rows < self.min_rows:
+            yield f"admission.max_rows must be at least min_rows ({self.min_rows}), got {self.max_rows}"
 
 
 @dataclass(frozen=True, slots=True)
 class TunerPeriod:
-    """What a spout has shown in the turn so far, and the tuner's own state."""
+    """What was measured of a spout in the current period, and the tuner's own state."""
 
-    began: float
-    tuned: ProgressState | LatencyState | None = None
+    start: float
+    state: ProgressState | LatencyState | None = None
     batch: int | None = None
     rates: tuple[float, ...] = ()
     latencies: tuple[float, ...] = ()
@@ -60,64 +62,64 @@ class Admission:
     name: str = "admission"
 
     def start(self) -> Mapping[str, TunerPeriod]:
-        """No turn has begun."""
+        """No period has begun."""
         return {}
 
     def wish(self, state: Mapping[str, TunerPeriod], world: World) -> tuple[Mapping[str, TunerPeriod], list[Wish]]:
-        """Note what each spout shows; at the end of its turn, let the tuner say how much it may take."""
+        """Record the metrics of each spout; at the end of its period, ask the tuner for its limit."""
         after: dict[str, TunerPeriod] = {}
         wishes: list[Wish] = []
         for spout in sorted(world.setup.can_admit):
-            turn = _noted(state.get(spout, TunerPeriod(world.at)), world, spout)
-            if world.at - turn.began >= self.settings.period and turn.rates:
-                turn, wish = self._tune(turn, world, spout)
+            period = _updated(state.get(spout, TunerPeriod(world.at)), world, spout)
+            if world.at - period.start >= self.settings.period and period.rates:
+                period, wish = self._tune(period, world, spout)
                 wishes += [] if wish is None else [wish]
-            after[spout] = turn
+            after[spout] = period
         return after, wishes
 
-    def _tune(self, turn: TunerPeriod, world: World, spout: str) -> tuple[TunerPeriod, Wish | None]:
+    def _tune(self, period: TunerPeriod, world: World, spout: str) -> tuple[TunerPeriod, Wish | None]:
         tuner = self._tuner(world)
         if tuner is None:
             return TunerPeriod(world.at), None
-        seen = Observation(
-            _mean(turn.rates) * self.settings.period,
-            _mean(turn.latencies) / 1000.0 if turn.latencies else None,
-            turn.pending,
+        observation = Observation(
+            _mean(period.rates) * self.settings.period,
+            _mean(period.latencies) / 1000.0 if period.latencies else None,
+            period.pending,
         )
-        tuned, verdict = tuner.step(self._in_step(tuner, turn, world, spout), seen)
-        expected = Expectation(f"{verdict.action.value} of what is in flight", world.target.metric)
-        wish = Wish(self.name, SetAdmission(spout, verdict.limit), verdict.reason, expected)
-        return TunerPeriod(world.at, tuned, turn.batch), wish
+        state, step = tuner.step(self._tuner_state(tuner, period, world, spout), observation)
+        expected = Expectation(f"{step.action.value} of what is in flight", world.target.metric)
+        wish = Wish(self.name, SetAdmission(spout, step.limit), step.reason, expected)
+        return TunerPeriod(world.at, state, period.batch), wish
 
-    def _in_step(self, tuner: ProgressTuner | LatencyTuner, turn: TunerPeriod, world: World, spout: str) -> Any:
-        """The tuner's state, begun anew if its limit is not the one in force: somebody else has changed it."""
+    def _tuner_state(self, tuner: ProgressTuner | LatencyTuner, period: TunerPeriod, world: World, spout: str) -> Any:
+        """The tuner's state; a new one if its limit is not the one in force, because somebody else has changed it."""
         limit = world.observed.admission.get(spout)
-        if turn.tuned is not None and turn.tuned.limit == limit:
-            return turn.tuned
-        return tuner.start(max(1, math.ceil(turn.pending)) if limit is None else limit)
+        if period.state is not None and period.state.limit == limit:
+            return period.state
+        return tuner.start(max(1, math.ceil(period.pending)) if limit is None else limit)
 
     def _tuner(self, world: World) -> ProgressTuner | LatencyTuner | None:
         if self.settings.tuner == "progress":
-            return ProgressTuner(least=self.settings.least, most=self.settings.most)
+            return ProgressTuner(least=self.settings.min_rows, most=self.settings.max_rows)
         if world.target.latency is None:
             return None
-        return LatencyTuner(world.target.latency, least=self.settings.least, most=self.settings.most)
+        return LatencyTuner(world.target.latency, least=self.settings.min_rows, most=self.settings.max_rows)
 
 
-def _noted(turn: TunerPeriod, world: World, spout: str) -> TunerPeriod:
-    """With what the last batch showed of the spout, if that is a new one."""
+def _updated(period: TunerPeriod, world: World, spout: str) -> TunerPeriod:
+    """With the spout's metrics of the last batch, if that is a new one."""
     rows = world.snapshot.value("processed", spout)
     rate = world.snapshot.value("input_rows_per_second")
-    if rows is None or rate is None or (world.batch is not None and world.batch == turn.batch):
-        return turn
-    every = sum(world.snapshot.value("processed", other) or 0.0 for other in world.setup.spouts)
+    if rows is None or rate is None or (world.batch is not None and world.batch == period.batch):
+        return period
+    total = sum(world.snapshot.value("processed", other) or 0.0 for other in world.setup.spouts)
     latency = world.snapshot.value(world.target.metric)
     return replace(
-        turn,
+        period,
         batch=world.batch,
-        rates=(*turn.rates, rate * rows / every if every else 0.0),
-        latencies=turn.latencies if latency is None else (*turn.latencies, latency),
-        pending=max(turn.pending, rows),
+        rates=(*period.rates, rate * rows / total if total else 0.0),
+        latencies=period.latencies if latency is None else (*period.latencies, latency),
+        pending=max(period.pending, rows),
     )
 
 

@@ -1,123 +1,74 @@
-"""Hot keys of joins, split before they are hot: Aj-Stream's planning, once for every window of key statistics."""
+"""Splits the hot keys of joins before they are hot: Aj-Stream's planning, once for every window of key statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
+from annotated_types import Ge, Lt
+from typing_extensions import Doc
+
+from foretide.bounds import Bounded, Scope
 from foretide.control.actions.registry import SetExecutors, SetJoinPlan
 from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.world.measured import cores_in_service
 from foretide.control.world.world import World
-from foretide.durations import Seconds
-from foretide.errors import ControlSettingError, ModelError
 from foretide.joins.placement.salts import tail_partition
 from foretide.joins.plan import NO_PLAN, JoinPlan
 from foretide.joins.planning.planner import explain_plan, plan_join, predict
 from foretide.joins.planning.scaling import Joiner, Resources, Scaling, scale
-from foretide.joins.settings import JoinSettings, ScalingSettings, Variant, WindowSettings
+from foretide.joins.settings import JoinSettings, ScalingSettings, WindowSettings
 from foretide.joins.task_costs import JoinCost
 from foretide.joins.view import JoinView
 
-_COLD = 0.5
-
-Choice = Literal["forecast", "last-window", "reactive"]
+_GIVE_UP_SHARE = 0.5
+"""A plan is given up once LI by the hash alone is below this share of `hot_above`."""
 
 
 @dataclass(frozen=True, slots=True)
-class HotKeySettings:
-    """How hot keys are chosen and placed.
+class HotKeySettings(Bounded):
+    """How hot keys are chosen and placed."""
 
-    Attributes:
-        choice: Plan for the keys that are foreseen (`forecast`), for those of the last window (`last-window`), or for
-            the latter only once balance is lost (`reactive`).
-        variant: `balanced`, or `paper` for Aj-Stream's own algorithms.
-        window: Seconds over which keys are counted, and for which a plan is made.
-        advance: Seconds from one window to the next; 0 for windows that follow each other.
-        offset: Seconds by which windows are shifted.
-        most_keys: Most keys that are planned one by one.
-        theta_l: The share of an instance's memory that stored rows may take (theta_L of the variant `paper`).
-        memory: Megabytes of an instance (M_instance of the variant `paper`).
-        tuple_bytes: The size of a stored row (m_tuple of the variant `paper`).
-        hot_above: LI by the hash alone below which no key counts as hot, and nothing is planned; at half of it a plan
-            in force is given up.
-        target: LI that a plan tries to reach.
-        least_gain: LI that a new plan has to gain, or the old one stays.
-        least_saving: Share of a join's time that splitting keys has to save on the cores there are, by what its tasks
-            were measured to cost, or all keys stay where the hash puts them; a plan in force is given up once it
-            saves nothing. 0 or less: always split.
-        reactive_above: LI above which `reactive` plans anew.
-        scale: Whether executors are asked for, or given back, as Algorithm 3 has it.
-        theta: An executor lags when its latency is at least so many times the average (eq 15).
-        cores_unit: Cores of one unit of resources (c0).
-        memory_unit: Megabytes of one unit (m0).
-        cap: Most units that an executor gets in one turn (lambda*).
-        largest: Most units that an executor may have: the size of its machine.
-        busy: Share of its cores from which on an executor needs more, whether or not it lags behind others.
-        idle: Where all executors use less than this share, one is given back.
-    """
+    section: ClassVar[str] = "hot_keys"
 
-    choice: Choice = "forecast"
-    variant: Variant = "balanced"
-    window: Seconds = 30.0
-    advance: Seconds = 0.0
-    offset: Seconds = 0.0
-    most_keys: int = 64
-    theta_l: float = 0.8
-    memory: float = 2048.0
-    tuple_bytes: float = 100.0
-    hot_above: float = 0.5
-    target: float = 0.08
-    least_gain: float = 0.1
-    least_saving: float = 0.05
-    reactive_above: float = 0.3
-    scale: bool = False
-    theta: float = 1.5
-    cores_unit: float = 1.0
-    memory_unit: float = 1024.0
-    cap: float = 1.0
-    largest: float = 4.0
-    busy: float = 0.8
-    idle: float = 0.3
-
-    def __post_init__(self) -> None:
-        if not self.least_saving < 1:
-            raise ControlSettingError(f"hot keys: least_saving is {self.least_saving}; give a share below 1")
-        if not self.hot_above >= 0:
-            raise ControlSettingError(f"hot keys: hot_above is {self.hot_above}; give an LI, 0 or more")
-        try:
-            _ = self.planning, self.windows, self.scaling
-        except ModelError as error:
-            said = "; ".join(f"{problem.what}" for problem in error.problems)
-            raise ControlSettingError(f"hot keys: {said}; docs/reference/settings.md says what they mean") from error
-
-    @property
-    def planning(self) -> JoinSettings:
-        """As the planner has it."""
-        return JoinSettings(
-            variant=self.variant,
-            most_keys=self.most_keys,
-            target=self.target,
-            least_gain=self.least_gain,
-            reactive_above=self.reactive_above,
-            theta_l=self.theta_l,
-            memory=self.memory,
-            tuple_bytes=self.tuple_bytes,
-        )
-
-    @property
-    def windows(self) -> WindowSettings:
-        """In which keys are counted."""
-        return WindowSettings(self.window, self.advance or self.window, self.offset)
-
-    @property
-    def scaling(self) -> ScalingSettings:
-        """As Algorithm 3 has it."""
-        return ScalingSettings(
-            self.theta, self.cores_unit, self.memory_unit, self.cap, self.largest, self.busy, self.idle
-        )
+    choice: Annotated[
+        Literal["forecast", "last-window", "reactive"],
+        Doc(
+            "Plan for the keys that are forecast (`forecast`), for those of the last window (`last-window`), or for "
+            "the latter only once balance is lost (`reactive`)."
+        ),
+    ] = "forecast"
+    hot_above: Annotated[
+        float,
+        Ge(0),
+        Doc(
+            "LI by the hash alone below which no key counts as hot, and nothing is planned; at half of it a plan in "
+            "force is given up."
+        ),
+    ] = 0.5
+    min_saving: Annotated[
+        float,
+        Lt(1),
+        Doc(
+            "Share of a join's time that splitting keys must save on the cores there are, by the measured costs of "
+            "its tasks; otherwise all keys stay where the hash puts them. A plan in force is given up once it saves "
+            "nothing. 0 or less: always split."
+        ),
+    ] = 0.05
+    scale: Annotated[
+        bool, Doc("Whether executors are requested and given back by Algorithm 3 of the paper."), Scope.ADVANCED
+    ] = False
+    windows: Annotated[WindowSettings, Doc("Windows in which keys are counted.")] = field(
+        default_factory=WindowSettings
+    )
+    planning: Annotated[JoinSettings, Doc("How a plan is made.")] = field(
+        default_factory=lambda: JoinSettings(max_keys=64, min_gain=0.1, reactive_above=0.3)
+    )
+    scaling: Annotated[ScalingSettings, Doc("Algorithm 3, with executors for joiners."), Scope.PYTHON_ONLY] = field(
+        default_factory=ScalingSettings
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +83,7 @@ class HotKeys:
     """Wishes for a plan of each join whenever a window of its keys is over; nothing where there is no join."""
 
     settings: HotKeySettings = field(default_factory=HotKeySettings)
-    name: str = "hot-keys"
+    name: str = "hot_keys"
 
     def start(self) -> HotKeyState:
         """Nothing planned yet."""
@@ -156,10 +107,10 @@ class HotKeys:
         cost = None if view.cost is None else replace(view.cost, cores=cores)
         default = partial(tail_partition, partitions=view.partitions)
         by_hash, now = (predict(plan, keys, tail, default, cost) for plan in (NO_PLAN, view.plan))
-        if by_hash.imbalance < self.settings.hot_above * (_COLD if view.plan.grids else 1.0):
+        if by_hash.imbalance < self.settings.hot_above * (_GIVE_UP_SHARE if view.plan.grids else 1.0):
             reason = f"no key is hot any more: by the hash alone LI would be {by_hash.imbalance:.2f}"
             return self._given_up(view, reason)
-        if self.settings.choice == "reactive" and now.imbalance <= self.settings.reactive_above:
+        if self.settings.choice == "reactive" and now.imbalance <= self.settings.planning.reactive_above:
             return []
         hot = sorted(keys, key=lambda load: (-load.left * load.right, -load.rows, load.key))
         plan = plan_join(hot, tail, view.partitions, self.settings.planning, view.plan, view.how, default, cost)
@@ -173,7 +124,7 @@ class HotKeys:
 
     def _pays(self, saved: float, view: JoinView) -> bool:
         """Whether splitting keys saves enough; once they are split, anything is."""
-        least = self.settings.least_saving
+        least = self.settings.min_saving
         return least <= 0 or saved >= (0.0 if view.plan.grids else least)
 
     def _given_up(self, view: JoinView, reason: str) -> list[Wish]:
@@ -204,7 +155,7 @@ class HotKeys:
         units = size * limits[1]
         total = Resources(units * settings.cores_unit, units * settings.memory_unit, limits[1])
         first = scale(joiners, total, settings)
-        answer = scale(joiners, total, replace(settings, largest=max(size, 1.0))) if first.units else first
+        answer = scale(joiners, total, replace(settings, max_units=max(size, 1.0))) if first.units else first
         count = len(world.observed.executors) + answer.joiners
         if not answer.joiners or not limits[0] <= count <= limits[1]:
             return []

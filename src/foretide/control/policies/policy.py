@@ -1,4 +1,4 @@
-"""What a policy is: a value with a state of its own that turns a world into wishes."""
+"""The interface of a policy: a value that turns its own state and the world into wishes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ S = TypeVar("S")
 
 
 class Policy(Protocol[S]):
-    """One point of view. `wish` neither changes its input nor looks at anything else.
+    """Decides from one point of view. `wish` depends on its arguments only, and changes none of them.
 
-    A policy says what it wants even where that is in force already: guards need to know that it is still wanted.
+    A policy states what it wants even where that is in force already: guards need to know that it is still wanted.
     """
 
     @property
     def name(self) -> str:
-        """How decisions call it."""
+        """Its name in settings and decisions."""
         ...
 
     def start(self) -> S:
@@ -26,5 +26,5 @@ class Policy(Protocol[S]):
         ...
 
     def wish(self, state: S, world: World) -> tuple[S, list[Wish]]:
-        """The next state, and what it would like to do."""
+        """The next state, and the actions it would like to take, with reasons."""
         ...

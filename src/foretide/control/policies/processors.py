@@ -1,29 +1,28 @@
-"""Processors by drs: hold T_max with the fewest, or the least latency within K_max, and move at most every T_ra.
+"""Processors as in DRS: hold T_max with the fewest, or minimise latency within K_max; reallocate at most every T_ra.
 
-In a pipeline an operator's processors are its replicas. In micro-batches stages take turns on all cores, so what is
-bought and given back is cores, by the executor; replicas follow the cores. Either way the model is corrected by what
-is measured: where it has been off by a factor for what runs now, the bound it is asked for is divided by that factor.
+In a pipeline an operator's processors are its replicas. In micro-batches stages take turns on all cores, so cores are
+added and given back, in whole executors; replicas follow the cores. Either way the model is corrected by what is
+measured: where it is off by a factor for the present allocation, the bound that it has to meet is divided by it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar
 
+from annotated_types import Ge, Interval
+from typing_extensions import Doc
+
+from foretide.bounds import Bounded, Scope
 from foretide.control.actions.registry import SetExecutors, SetReplicas
 from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.world.measured import FRESH, NotYet, arrivals, batch_costs, network
 from foretide.control.world.setup import Target
 from foretide.control.world.world import World
 from foretide.durations import Seconds
-from foretide.errors import (
-    BatchOverloadError,
-    BudgetTooSmallError,
-    ControlSettingError,
-    LatencyOutOfReachError,
-    PlanningError,
-)
+from foretide.errors import BatchOverloadError, BudgetTooSmallError, LatencyOutOfReachError, PlanningError
 from foretide.planning.batches import BatchPlan, fewest_cores, plan_replicas
 from foretide.planning.processors import assign_processors
 from foretide.planning.reallocation import Goals, Move, propose
@@ -34,63 +33,74 @@ from foretide.queueing.sojourn import expected_total_sojourn
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessorSettings:
-    """When to look and when to move.
+class ProcessorSettings(Bounded):
+    """When to plan, and when to reallocate."""
 
-    Attributes:
-        period: Seconds between two looks.
-        t_ra: Least seconds between two re-allocations.
-        pause: Seconds that one costs.
-        worth: Seconds a new allocation is expected to be of use; at least t_ra.
-        horizon: Seconds ahead whose load is planned for; None plans for what is measured.
-        memory: Weight of the past in the measured latency, from 0 to below 1.
-    """
+    section: ClassVar[str] = "processors"
 
-    period: Seconds = 10.0
-    t_ra: Seconds = 60.0
-    pause: Seconds = 0.0
-    worth: Seconds = 600.0
-    horizon: Seconds | None = 30.0
-    memory: float = 0.5
+    period: Annotated[Seconds, Ge(0), Doc("Seconds between two plans.")] = 10.0
+    min_interval: Annotated[Seconds, Ge(0), Doc("T_ra, minimum seconds between two reallocations.")] = 60.0
+    pause: Annotated[
+        Seconds, Ge(0), Doc("Seconds that a reallocation takes, in a pipeline of queues."), Scope.PYTHON_ONLY
+    ] = 0.0
+    useful_for: Annotated[
+        Seconds,
+        Ge(0),
+        Doc("Seconds for which a new allocation is expected to be useful, in a pipeline of queues."),
+        Scope.PYTHON_ONLY,
+    ] = 600.0
+    horizon: Annotated[
+        Seconds | None, Ge(0), Doc("Seconds ahead of the load that is planned for; none for the measured load.")
+    ] = 30.0
+    smoothing: Annotated[
+        float, Interval(ge=0, lt=1), Doc("Weight of the past in the measured latency."), Scope.ADVANCED
+    ] = 0.5
 
-    def __post_init__(self) -> None:
-        times = (self.period, self.t_ra, self.pause, self.horizon or 0.0)
-        if min(times) < 0 or self.worth < self.t_ra or not 0 <= self.memory < 1:
-            raise ControlSettingError(f"processors: {self} makes no sense; times from 0, worth >= t_ra, memory in 0..1")
+    def conflicts(self) -> Iterator[str]:
+        """An allocation that is useful for less time than it stays."""
+        if self.useful_for < self.min_interval:
+            yield (
+                f"processors.useful_for must be at least min_interval ({self.min_interval:g} s), "
+                f"got {self.useful_for:g} s"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessorState:
-    """When it looked last, since when the present allocation is in force, and the smoothed latency in seconds."""
+    """When it planned last, since when the present allocation is in force, and the smoothed latency in seconds."""
 
-    looked: float = -math.inf
-    moved: float = -math.inf
+    planned: float = -math.inf
+    reallocated: float = -math.inf
     allocation: tuple[int, ...] | None = None
     latency: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Processors:
-    """Adds above T_max, gives back below T_min, and splits what there is as well as can be."""
+    """Adds processors above T_max, gives them back below T_min, and makes the best use of those there are."""
 
     settings: ProcessorSettings = field(default_factory=ProcessorSettings)
     name: str = "processors"
 
     def start(self) -> ProcessorState:
-        """Nothing seen yet."""
+        """Nothing planned yet."""
         return ProcessorState()
 
     def wish(self, state: ProcessorState, world: World) -> tuple[ProcessorState, list[Wish]]:
-        """Once a period, the allocation that the scheduler proposes, if any."""
+        """Once a period, the allocation that DRS proposes, if any."""
         latency = world.snapshot.value("latency_mean_ms", within=FRESH)
-        if latency is None or world.at - state.looked < self.settings.period:
+        if latency is None or world.at - state.planned < self.settings.period:
             return state, []
-        seconds, past = latency / 1000.0, self.settings.memory
+        seconds, past = latency / 1000.0, self.settings.smoothing
         smooth = seconds if state.latency is None else past * state.latency + (1 - past) * seconds
-        state = replace(_moved(state, world), looked=world.at, latency=smooth)
+        state = replace(_reallocated(state, world), planned=world.at, latency=smooth)
         rates = arrivals(world, self.settings.horizon)
         measured = rates if isinstance(rates, NotYet) else network(world, rates)
-        if isinstance(measured, NotYet) or measured.external_rate == 0 or world.at - state.moved < self.settings.t_ra:
+        if (
+            isinstance(measured, NotYet)
+            or measured.external_rate == 0
+            or world.at - state.reallocated < self.settings.min_interval
+        ):
             return state, []
         pipeline = world.setup.mode == "pipeline"
         return state, self._pipeline(measured, smooth, world) if pipeline else self._batches(measured, smooth, world)
@@ -103,9 +113,8 @@ class Processors:
             return []
         current = {name: world.replicas(name) for name in steered.names}
         pools = {name: world.setup.by_name[name].pool for name in steered.names}
-        goals = Goals(
-            world.target.latency, world.target.relaxed, pause=self.settings.pause, t_ra=0.0, horizon=self.settings.worth
-        )
+        target, settings = world.target, self.settings
+        goals = Goals(target.latency, target.relaxed, pause=settings.pause, t_ra=0.0, horizon=settings.useful_for)
         budget = _budget(world)
         try:
             proposal = propose(steered, current, goals, latency, pools=pools)
@@ -120,10 +129,10 @@ class Processors:
         except PlanningError as error:
             fits = budget is None or sum(pools.values()) <= budget
             wanted, reason = (pools if fits else current), f"no allocation keeps up ({error})"
-        return self._replicas(wanted, f"mean latency is {latency:.3g} s; {reason}", world)
-
-    def _replicas(self, wanted: Mapping[str, int], reason: str, world: World) -> list[Wish]:
         expected = Expectation("mean latency within the target", "latency_mean_ms")
+        return self._replicas(wanted, f"mean latency is {latency:.3g} s; {reason}", expected, world)
+
+    def _replicas(self, wanted: Mapping[str, int], reason: str, expected: Expectation, world: World) -> list[Wish]:
         return [
             Wish(self.name, SetReplicas(edge, min(wanted[part.name], part.pool)), reason, expected)
             for edge, part in world.setup.by_edge.items()
@@ -139,22 +148,21 @@ class Processors:
         try:
             plan, why = self._plan(measured, costs, latency, world, pools)
         except (LatencyOutOfReachError, BatchOverloadError) as error:
-            plan, why = None, f"{error}: all there is"
-        cores = self._most_cores(world, costs) if plan is None else plan.cores
+            plan, why = None, f"{error}: as many as allowed"
+        cores = self._max_cores(world, costs) if plan is None else plan.cores
         replicas = {name: min(pool, cores) for name, pool in pools.items()} if plan is None else plan.replicas
         reason = f"mean latency is {latency:.3g} s; {why}"
         expected = Expectation(
-            "as much as there is" if plan is None else f"mean latency of about {plan.steady.mean_latency:.3g} s",
+            "as fast as the cluster allows"
+            if plan is None
+            else f"mean latency of about {plan.steady.mean_latency:.3g} s",
             "latency_mean_ms",
             None if plan is None else plan.steady.mean_latency * 1000,
         )
-        wishes = [
-            Wish(self.name, SetReplicas(edge, min(replicas[part.name], part.pool)), reason, expected)
-            for edge, part in world.setup.by_edge.items()
-        ]
+        wishes = self._replicas(replicas, reason, expected, world)
         if world.setup.executors is not None:
-            lost = len(world.observed.executors) - len(world.observed.in_service)
-            count = math.ceil(cores / world.setup.cores_per_executor) + lost
+            out = len(world.observed.executors) - len(world.observed.in_service)
+            count = math.ceil(cores / world.setup.cores_per_executor) + out
             wishes.append(Wish(self.name, SetExecutors(max(count, 1)), reason, expected))
         return wishes
 
@@ -162,26 +170,26 @@ class Processors:
         self, measured: Network, costs: BatchCosts, latency: float, world: World, pools: Mapping[str, int]
     ) -> tuple[BatchPlan, str]:
         """The plan for T_max where it is missed or undercut by far; else the best use of the cores there are."""
-        goal, most = world.target.latency, self._most_cores(world, costs)
+        goal, max_cores = world.target.latency, self._max_cores(world, costs)
         if goal is None or world.setup.executors is None:
-            chosen = min(most, costs.cores) if world.target.budget is None else most
+            chosen = min(max_cores, costs.cores) if world.target.budget is None else max_cores
             return plan_replicas(measured, replace(costs, cores=chosen), pools), f"the best use of {chosen} cores"
         if world.target.relaxed <= latency <= goal:
             return plan_replicas(measured, costs, pools), "within the target: the best use of the cores there are"
-        off = self._off(measured, costs, latency, world, pools)
-        plan = fewest_cores(measured, costs, goal / off, pools)
+        error = self._model_error(measured, costs, latency, world, pools)
+        plan = fewest_cores(measured, costs, goal / error, pools)
         if latency > goal and plan.cores <= costs.cores:
-            plan = plan_replicas(measured, replace(costs, cores=min(costs.cores + 1, most)), pools)
-        if plan.cores > most:
-            plan = plan_replicas(measured, replace(costs, cores=most), pools)
+            plan = plan_replicas(measured, replace(costs, cores=min(costs.cores + 1, max_cores)), pools)
+        if plan.cores > max_cores:
+            plan = plan_replicas(measured, replace(costs, cores=max_cores), pools)
         side = "above" if latency > goal else "below"
         bound = goal if latency > goal else world.target.relaxed
-        return plan, f"{side} {bound:g} s: {plan.cores} cores are the fewest that do (measured {off:.2f} x the model)"
+        return plan, f"{side} {bound:g} s: {plan.cores} cores are the fewest that do (measured {error:.2f} x the model)"
 
-    def _off(
+    def _model_error(
         self, measured: Network, costs: BatchCosts, latency: float, world: World, pools: Mapping[str, int]
     ) -> float:
-        """What was measured over what the model says of what runs now; 1 where the model says it cannot run."""
+        """Measured latency over the model's for the present allocation; 1 where the model says that it cannot run."""
         active = {name: min(world.replicas(name), pools[name]) for name in measured.names}
         try:
             model = batch_model(measured, costs, active, pools).steady(measured.external_rate).mean_latency
@@ -189,18 +197,18 @@ class Processors:
             return 1.0
         return min(max(latency / model, 0.5), 4.0) if model > 0 else 1.0
 
-    def _most_cores(self, world: World, costs: BatchCosts) -> int:
+    def _max_cores(self, world: World, costs: BatchCosts) -> int:
         cluster = (
             costs.cores if world.setup.executors is None else world.setup.executors[1] * world.setup.cores_per_executor
         )
         return cluster if world.target.budget is None else min(cluster, world.target.budget)
 
 
-def _moved(state: ProcessorState, world: World) -> ProcessorState:
-    """T_ra counts from when an allocation was seen to change, not from when a change was wished for."""
+def _reallocated(state: ProcessorState, world: World) -> ProcessorState:
+    """T_ra counts from when an allocation was observed to change, not from when a change was wished for."""
     now = (*(world.replicas(part.name) for part in world.setup.operators), len(world.observed.executors))
-    since = state.moved if state.allocation in {None, now} else world.at
-    return replace(state, allocation=now, moved=since)
+    since = state.reallocated if state.allocation in {None, now} else world.at
+    return replace(state, allocation=now, reallocated=since)
 
 
 def _steered(measured: Network, world: World) -> Network | None:

@@ -1,6 +1,6 @@
 """Thresholds, as Kubernetes' Horizontal Pod Autoscaler applies them: desired = ceil(current * metric / target).
 
-The tolerance, the wait before scaling down and the limits on scaling up are that autoscaler's own. In micro-batches
+The tolerance, the wait before scaling down and the limits on scaling up are those of that autoscaler. In micro-batches
 stages run one after another, so none of them can be busy all the time; there the metric is the sum over all stages.
 """
 
@@ -8,54 +8,57 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
+from annotated_types import Ge, Interval
+from typing_extensions import Doc
+
+from foretide.bounds import Bounded, Scope
 from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.world.measured import FRESH
 from foretide.control.world.world import World
 from foretide.durations import Seconds
-from foretide.errors import ControlSettingError
 
 
 @dataclass(frozen=True, slots=True)
-class ReactiveSettings:
-    """The autoscaler's settings, with its defaults.
+class ReactiveSettings(Bounded):
+    """The autoscaler's settings, with its defaults."""
 
-    Attributes:
-        target: Share of the time that replicas should be busy.
-        tolerance: Ratios of metric to target within 1 plus or minus this change nothing.
-        period: Seconds between two looks.
-        down_window: Seconds over which the highest recommendation counts before scaling down.
-        up_factor: Most that replicas may grow in one period, as a factor...
-        up_replicas: ...or by so many, whichever is more.
-    """
+    section: ClassVar[str] = "reactive"
 
-    target: float = 0.7
-    tolerance: float = 0.1
-    period: Seconds = 15.0
-    down_window: Seconds = 300.0
-    up_factor: float = 2.0
-    up_replicas: int = 4
-
-    def __post_init__(self) -> None:
-        times = min(self.period, self.down_window, self.tolerance)
-        if not 0 < self.target <= 1 or times < 0 or self.up_factor < 1 or self.up_replicas < 0:
-            raise ControlSettingError(
-                f"reactive: {self} makes no sense; a target in 0..1, factors from 1, no negatives"
-            )
+    target_utilization: Annotated[
+        float, Interval(gt=0, le=1), Doc("Share of the time that replicas should be busy.")
+    ] = 0.7
+    tolerance: Annotated[
+        float, Ge(0), Doc("Nothing changes while the ratio of metric to target is within 1 plus or minus this.")
+    ] = 0.1
+    period: Annotated[Seconds, Ge(0), Doc("Seconds between two decisions.")] = 15.0
+    down_window: Annotated[
+        Seconds,
+        Ge(0),
+        Doc("Before scaling down, the highest recommendation within this many seconds counts."),
+        Scope.PYTHON_ONLY,
+    ] = 300.0
+    max_increase: Annotated[
+        float, Ge(1), Doc("Factor by which replicas may grow at most in one period, ..."), Scope.PYTHON_ONLY
+    ] = 2.0
+    max_added: Annotated[
+        int, Ge(0), Doc("... or replicas that may be added, whichever is more."), Scope.PYTHON_ONLY
+    ] = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ReactiveState:
-    """When it last looked, and what it recommended since (edge, time, replicas)."""
+    """When it decided last, and what it has recommended (edge, time, replicas)."""
 
-    looked: float = -math.inf
+    decided: float = -math.inf
     recommended: tuple[tuple[str, float, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Reactive:
-    """Scales by how busy replicas are now."""
+    """Scales by how busy replicas are at present."""
 
     settings: ReactiveSettings = field(default_factory=ReactiveSettings)
     name: str = "reactive"
@@ -66,7 +69,7 @@ class Reactive:
 
     def wish(self, state: ReactiveState, world: World) -> tuple[ReactiveState, list[Wish]]:
         """Once a period, as many replicas as would bring the metric to its target."""
-        if world.at - state.looked < self.settings.period:
+        if world.at - state.decided < self.settings.period:
             return state, []
         kept = tuple(each for each in state.recommended if each[1] > world.at - self.settings.down_window)
         wishes: list[Wish] = []
@@ -76,11 +79,11 @@ class Reactive:
             now = world.observed.replicas(edge)
             if busy is None or not now:
                 continue
-            desired = self._desired(now, busy / self.settings.target)
+            desired = self._desired(now, busy / self.settings.target_utilization)
             kept = (*kept, (edge, world.at, desired))
             highest = max(replicas for name, _, replicas in kept if name == edge)
             wanted = desired if desired >= now else min(now, highest)
-            reason = f"replicas are busy {busy:.0%} of the time, the target is {self.settings.target:.0%}"
+            reason = f"replicas are busy {busy:.0%} of the time, the target is {self.settings.target_utilization:.0%}"
             expected = Expectation(f"busy about {busy * now / wanted:.0%} of the time", "utilization")
             wishes.append(Wish(self.name, SetReplicas(edge, min(wanted, part.pool)), reason, expected))
         return ReactiveState(world.at, kept), wishes
@@ -88,8 +91,8 @@ class Reactive:
     def _desired(self, now: int, ratio: float) -> int:
         if abs(ratio - 1) <= self.settings.tolerance:
             return now
-        most = max(math.floor(now * self.settings.up_factor), now + self.settings.up_replicas)
-        return max(1, min(math.ceil(now * ratio - 1e-9), most))
+        limit = max(math.floor(now * self.settings.max_increase), now + self.settings.max_added)
+        return max(1, min(math.ceil(now * ratio - 1e-9), limit))
 
 
 def _busy(world: World) -> dict[str, float]:

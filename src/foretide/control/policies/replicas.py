@@ -1,10 +1,10 @@
-"""Replicas for the load that is coming: pa-sps's MAPE loop, once every td seconds.
+"""Replicas for the forecast load: the MAPE loop of PA-SPS, once every td seconds.
 
-Three departures. The paper's replicas all work at the same time; the stages of a micro-batch take turns, and what one
-stage takes the others cannot have. So an operator may be busy only for its part of the time: in micro-batches the
-share that makes the sum of all replicas least (work w_i gets sqrt(w_i) / sum of sqrt(w)). And a backlog adds at most
-`backlog_replicas`: the paper wants it gone within one interval, which overshoots after every step of the load. And a
-sudden change of the load does not wait for the end of the interval.
+It departs from the paper in three ways. The paper's replicas all work at the same time; the stages of a micro-batch
+take turns, and the time that one stage takes is lost to the others. So in micro-batches an operator may be busy only
+for the share of the time that minimises the sum of all replicas (work w_i gets sqrt(w_i) / sum of sqrt(w)). A backlog
+adds at most `max_backlog_replicas`: the paper wants it gone within one interval, which overshoots after every step of
+the load. And a sudden change of the load does not wait for the end of the interval.
 """
 
 from __future__ import annotations
@@ -12,53 +12,60 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar
 
+from annotated_types import Ge, Gt, Interval
+from typing_extensions import Doc
+
+from foretide.bounds import Bounded, Scope
 from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.world.measured import NotYet, arrivals, network
 from foretide.control.world.world import World
 from foretide.durations import Seconds
-from foretide.errors import ControlSettingError
 from foretide.planning.replicas import ReplicaFlow, ReplicaInput, ReplicaPlan, plan_replicas
 from foretide.queueing.network import Network
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaSettings:
-    """How far ahead, and with how much room.
+class ReplicaSettings(Bounded):
+    """How far ahead to plan, and with how much reserve."""
 
-    Attributes:
-        period: td, seconds between two plans.
-        horizon: Seconds ahead for which to plan; None for one period.
-        quantile: Of the forecast's distribution; None for its mean.
-        busy: Share of the time that replicas may work; the rest is room for noise, and for what a batch costs itself.
-        backlog_replicas: Most replicas that a backlog may add to those that the load needs; None as the paper has it.
-        sudden: A load that has changed by more than this share since the last look does not wait for the period. It is
-            looked at once more, so that a step that was seen halfway is answered in one decision; then it is
-            planned for. None waits for the period whatever happens.
-    """
+    section: ClassVar[str] = "replicas"
 
-    period: Seconds = 30.0
-    horizon: Seconds | None = None
-    quantile: float | None = None
-    busy: float = 0.8
-    backlog_replicas: int | None = 1
-    sudden: float | None = 0.2
-
-    def __post_init__(self) -> None:
-        horizon = self.period if self.horizon is None else self.horizon
-        level = 0.5 if self.quantile is None else self.quantile
-        if not (self.period > 0 and horizon >= 0 and 0 < level < 1 and 0 < self.busy <= 1) or (
-            min(self.backlog_replicas or 0, self.sudden or 0) < 0
-        ):
-            raise ControlSettingError(
-                f"replicas: {self} makes no sense; a period above 0, busy in 0..1, a quantile between 0 and 1"
-            )
+    period: Annotated[Seconds, Gt(0), Doc("td, seconds between two plans.")] = 30.0
+    horizon: Annotated[Seconds | None, Ge(0), Doc("Seconds ahead for which to plan; none for one period.")] = None
+    quantile: Annotated[
+        float | None,
+        Interval(gt=0, lt=1),
+        Doc("Quantile of the forecast load to plan for; none for its mean."),
+        Scope.ADVANCED,
+    ] = None
+    target_utilization: Annotated[
+        float,
+        Interval(gt=0, le=1),
+        Doc("Share of the time that replicas may be busy; the rest is for noise and for the overhead of batches."),
+    ] = 0.8
+    max_backlog_replicas: Annotated[
+        int | None,
+        Ge(0),
+        Doc("Maximum replicas that a backlog adds to those that the load needs; none for as many as in the paper."),
+        Scope.ADVANCED,
+    ] = 1
+    sudden_change: Annotated[
+        float | None,
+        Ge(0),
+        Doc(
+            "A load that has changed by more than this share since the last cycle does not wait for the period: if "
+            "the next cycle confirms it, it is planned for at once. none always waits."
+        ),
+        Scope.ADVANCED,
+    ] = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """When it planned last, the load at the last look, and the load before a sudden change that is in doubt."""
+    """When it planned last, the load in the last cycle, and the load before a sudden change that is not confirmed."""
 
     planned: float = -math.inf
     load: float | None = None
@@ -67,7 +74,7 @@ class ReplicaState:
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """Plans active replicas from the load that is foreseen, or from the last value where nothing may vote."""
+    """Plans active replicas from the forecast load, or from the last value where no forecast may vote."""
 
     settings: ReplicaSettings = field(default_factory=ReplicaSettings)
     name: str = "replicas"
@@ -77,33 +84,33 @@ class Replicas:
         return ReplicaState()
 
     def wish(self, state: ReplicaState, world: World) -> tuple[ReplicaState, list[Wish]]:
-        """Monitor, analyse and plan; what comes of it is executed elsewhere."""
+        """Monitor, analyse and plan; the plan is executed elsewhere."""
         horizon = self.settings.period if self.settings.horizon is None else self.settings.horizon
         rates = arrivals(world, horizon, self.settings.quantile)
         if isinstance(rates, NotYet):
             return state, []
         load = sum(rates.values())
-        doubtful = state.before is None and self._is_sudden(state.load, load)
+        unconfirmed = state.before is None and self._is_sudden(state.load, load)
         confirmed = state.before is not None and self._is_sudden(state.before, load)
-        looked = replace(state, load=load, before=state.load if doubtful else None)
-        if doubtful or (world.at - state.planned < self.settings.period and not confirmed):
-            return looked, []
+        updated = replace(state, load=load, before=state.load if unconfirmed else None)
+        if unconfirmed or (world.at - state.planned < self.settings.period and not confirmed):
+            return updated, []
         measured = network(world, rates)
         if isinstance(measured, NotYet):
-            return looked, []
+            return updated, []
         plans = self._plans(world, measured, rates)
-        return replace(looked, planned=world.at), [
+        return replace(updated, planned=world.at), [
             self._wished(world, edge, plans[part.name]) for edge, part in world.setup.by_edge.items()
         ]
 
     def _is_sudden(self, before: float | None, load: float) -> bool:
-        if self.settings.sudden is None or before is None:
+        if self.settings.sudden_change is None or before is None:
             return False
-        return abs(load - before) > self.settings.sudden * max(before, load)
+        return abs(load - before) > self.settings.sudden_change * max(before, load)
 
     def _plans(self, world: World, measured: Network, rates: Mapping[str, float]) -> dict[str, ReplicaPlan]:
-        """What load alone needs, and with the backlog, as far as that may add to it."""
-        allowed = _busy_shares(world, measured, self.settings.busy)
+        """Replicas that the load needs, and those that the backlog may add."""
+        shares = _busy_shares(world, measured, self.settings.target_utilization)
         coming = {spout: rate * self.settings.period for spout, rate in rates.items()}
         queued = {spout: _backlog(world, spout) for spout in world.setup.spouts}
         edges = [ReplicaFlow(flow.source, flow.target, flow.gain) for flow in measured.flows]
@@ -114,7 +121,7 @@ class Replicas:
         bolts = [
             ReplicaInput(
                 part.name,
-                1 / measured.operator(part.name).service_rate / allowed[part.name],
+                1 / measured.operator(part.name).service_rate / shares[part.name],
                 processed=1.0,
                 queued=queued.get(part.name, 0.0),
                 pool=part.pool,
@@ -123,11 +130,12 @@ class Replicas:
             for part in world.setup.operators
         ]
         full = plan_replicas(bolts, edges, coming, self.settings.period)
-        if self.settings.backlog_replicas is None or not any(queued.values()):
+        if self.settings.max_backlog_replicas is None or not any(queued.values()):
             return full
-        empty = [ReplicaInput(b.name, b.execution_time, b.processed, 0.0, b.pool, b.active) for b in bolts]
-        bare = plan_replicas(empty, edges, coming, self.settings.period)
-        return {name: _at_most(full[name], bare[name].replicas + self.settings.backlog_replicas) for name in full}
+        without_backlog = [ReplicaInput(b.name, b.execution_time, b.processed, 0.0, b.pool, b.active) for b in bolts]
+        load_only = plan_replicas(without_backlog, edges, coming, self.settings.period)
+        added = self.settings.max_backlog_replicas
+        return {name: _at_most(full[name], load_only[name].replicas + added) for name in full}
 
     def _wished(self, world: World, edge: str, plan: ReplicaPlan) -> Wish:
         per_second = plan.received / self.settings.period
@@ -136,7 +144,7 @@ class Replicas:
             reason += f" with a backlog of {plan.backlog:,.0f}"
         if plan.short:
             reason += "; the pool is too small for it"
-        busy = self.settings.busy * min(plan.exact / plan.replicas, 1.0)
+        busy = self.settings.target_utilization * min(plan.exact / plan.replicas, 1.0)
         now = world.observed.replicas(edge)
         words = f"replicas at work {busy:.0%} of their time" + (f" (now {now} replicas)" if now else "")
         return Wish(self.name, SetReplicas(edge, plan.replicas), reason, Expectation(words, "utilization", busy))

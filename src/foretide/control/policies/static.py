@@ -1,4 +1,4 @@
-"""No control at all: the rival that everything else has to beat."""
+"""No control at all: the baseline for all other policies."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Static:
     name: str = "static"
 
     def start(self) -> None:
-        """Nothing to remember."""
+        """No state."""
 
     def wish(self, state: None, world: World) -> tuple[None, list[Wish]]:  # noqa: ARG002
-        """Nothing to wish for."""
+        """No wishes."""
         return None, []

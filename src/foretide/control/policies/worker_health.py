@@ -1,131 +1,135 @@
-"""How bad a worker looks: against its peers, against what was foreseen of it, and by what is foreseen."""
+"""How a worker compares: with its peers, with its own forecast, and its forecast with those of its peers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
+from annotated_types import Ge
+from typing_extensions import Doc
+
+from foretide.bounds import Bounded
 from foretide.control.world.world import World
-from foretide.errors import ControlSettingError
 from foretide.metrics.catalogue.registry import CATALOGUE
 from foretide.metrics.from_tasks import SLOWNESS
 
-_ALIKE = 1.2
-"""A worker that has left its forecast is blamed only if it has left its peers by so much: load hits all alike."""
+_MIN_RATIO_TO_PEERS = 1.2
+"""A worker that deviates from its forecast is suspect only if it also deviates from its peers: load affects all."""
 
 
 @dataclass(frozen=True, slots=True)
-class HealthMetric:
-    """A metric of workers that is high when something is wrong with them.
+class HealthMetric(Bounded):
+    """A metric of workers that is high when something is wrong with them."""
 
-    Attributes:
-        metric: Its name.
-        floor: Added to both sides before they are compared, in the metric's unit, so that tiny times weigh little.
-        unless: A metric that says the same better; where that is known of any worker, this one is not looked at.
-    """
+    section: ClassVar[str] = "bypass.health_metrics"
 
-    metric: str
-    floor: float = 0.0
-    unless: str | None = None
+    metric: Annotated[str, Doc("Its name.")]
+    floor: Annotated[
+        float,
+        Ge(0),
+        Doc("Added to both sides before they are compared, in the metric's unit: tiny times weigh little."),
+    ] = 0.0
+    unless: Annotated[
+        str | None, Doc("A metric that tells the same better; where it is known of any worker, this one is not used.")
+    ] = None
 
-    def __post_init__(self) -> None:
-        if self.metric not in CATALOGUE or (self.unless is not None and self.unless not in CATALOGUE):
-            raise ControlSettingError(f"symptom '{self.metric}': give metrics of the catalogue")
-        if self.floor < 0:
-            raise ControlSettingError(f"symptom '{self.metric}': a floor of {self.floor:g}; give 0 or more")
+    def conflicts(self) -> Iterator[str]:
+        """A metric that does not exist."""
+        unknown = [name for name in (self.metric, self.unless) if name is not None and name not in CATALOGUE]
+        yield from (f"{self.section}: '{name}' is not in the catalogue of metrics" for name in unknown)
 
 
-SYMPTOMS = (
+HEALTH_METRICS = (
     HealthMetric(SLOWNESS),
     HealthMetric("worker_tuple_execution_time_ms", unless=SLOWNESS),
     HealthMetric("worker_inbound_queuing_time_ms", 100.0, unless=SLOWNESS),
 )
-"""Time on the tuples it was given. Where that is not known, time on a tuple, and time before one is taken up: that says
-less, because a worker also waits for what a slow one has to send it.
+"""Time for the tuples that a worker was given. Where that is not known, time per tuple, and time before a tuple is
+taken up; these tell less, because a worker also waits for what a slow one has to send it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """How many times its reference a worker shows, and in words. `foreseen` if only a forecast says so."""
+    """How many times its reference a worker's metric is, and a description. `forecast` if only a forecast says so."""
 
     ratio: float
-    words: str
-    foreseen: bool = False
+    description: str
+    forecast: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerHealth:
-    """Looks after the workers in service.
+    """Compares the workers in service.
 
     Attributes:
-        symptoms: What to look at.
-        fresh: Seconds after which a figure is too old.
-        horizon: Seconds ahead that forecasts are looked at; None leaves them out.
+        metrics: What they are compared by.
+        max_age: Seconds after which a value is too old.
+        horizon: Seconds ahead of the forecasts that are compared; None for no forecasts.
     """
 
-    symptoms: tuple[HealthMetric, ...]
-    fresh: float
+    metrics: tuple[HealthMetric, ...]
+    max_age: float
     horizon: float | None
 
-    def looks(self, world: World, since: Mapping[str, float]) -> dict[str, Suspicion]:
-        """The worst look of each worker in service; one is missing where nothing newer than `since` is known."""
+    def suspicions(self, world: World, since: Mapping[str, float]) -> dict[str, Suspicion]:
+        """The highest ratio of each worker in service; without those of which nothing newer than `since` is known."""
         found: dict[str, Suspicion] = {}
-        for symptom in self.symptoms:
-            values = self._values(world, symptom.metric, since)
-            better = None if symptom.unless is None else self._values(world, symptom.unless, {})
+        for metric in self.metrics:
+            values = self._values(world, metric.metric, since)
+            better = None if metric.unless is None else self._values(world, metric.unless, {})
             if len(values) <= 1 or better:
                 continue
-            ahead = self._ahead(world, symptom.metric, values)
-            usual, usual_ahead = _of_others(values), _of_others({**values, **ahead})
+            forecasts = self._forecasts(world, metric.metric, values)
+            peers, peers_ahead = _median_of_others(values), _median_of_others({**values, **forecasts})
             for worker, value in values.items():
-                for look in self._of(world, symptom, worker, value, usual[worker], ahead, usual_ahead[worker]):
-                    if worker not in found or look.ratio > found[worker].ratio:
-                        found[worker] = look
+                compared = [
+                    *_measured(world, metric, worker, value, peers[worker]),
+                    *_ahead(metric, forecasts.get(worker), peers_ahead[worker]),
+                ]
+                for suspicion in compared:
+                    if worker not in found or suspicion.ratio > found[worker].ratio:
+                        found[worker] = suspicion
         return found
 
     def _values(self, world: World, metric: str, since: Mapping[str, float]) -> dict[str, float]:
         found: dict[str, float] = {}
         for worker in sorted(world.observed.in_service - world.observed.young):
             value, measured = world.snapshot.figures.get((metric, worker), (0.0, float("-inf")))
-            if measured > since.get(worker, float("-inf")) and world.at - measured <= self.fresh:
+            if measured > since.get(worker, float("-inf")) and world.at - measured <= self.max_age:
                 found[worker] = value
         return found
 
-    def _ahead(self, world: World, metric: str, values: Mapping[str, float]) -> dict[str, float]:
+    def _forecasts(self, world: World, metric: str, values: Mapping[str, float]) -> dict[str, float]:
         if self.horizon is None:
             return {}
         ahead = {worker: world.forecasts.expected(metric, worker, self.horizon) for worker in values}
         return {worker: value for worker, value in ahead.items() if value is not None}
 
-    def _of(
-        self,
-        world: World,
-        symptom: HealthMetric,
-        worker: str,
-        value: float,
-        usual: float,
-        ahead: Mapping[str, float],
-        usual_ahead: float,
-    ) -> list[Suspicion]:
-        looks = [
-            Suspicion(_times(value, usual, symptom.floor), f"{symptom.metric} is {value:.4g}, of its peers {usual:.4g}")
-        ]
-        told = world.forecast_for_now.get((symptom.metric, worker))
-        votes = world.forecasts.trusted(symptom.metric, worker) is not None
-        if told is not None and votes and value > _ALIKE * usual:
-            words = f"{symptom.metric} is {value:.4g} where {told:.4g} was foreseen"
-            looks.append(Suspicion(_times(value, told, symptom.floor), words))
-        if worker in ahead:
-            words = f"{symptom.metric} is foreseen at {ahead[worker]:.4g}, of its peers at {usual_ahead:.4g}"
-            looks.append(Suspicion(_times(ahead[worker], usual_ahead, symptom.floor), words, foreseen=True))
-        return looks
+
+def _measured(world: World, metric: HealthMetric, worker: str, value: float, peers: float) -> Iterator[Suspicion]:
+    """What is measured, compared with the peers and with what was forecast for now."""
+    name = metric.metric
+    yield Suspicion(_ratio(value, peers, metric.floor), f"{name} is {value:.4g}, of its peers {peers:.4g}")
+    forecast = world.forecast_for_now.get((name, worker))
+    may_vote = world.forecasts.trusted(name, worker) is not None
+    if forecast is not None and may_vote and value > _MIN_RATIO_TO_PEERS * peers:
+        description = f"{name} is {value:.4g} where {forecast:.4g} was foreseen"
+        yield Suspicion(_ratio(value, forecast, metric.floor), description)
 
 
-def _of_others(values: Mapping[str, float]) -> dict[str, float]:
+def _ahead(metric: HealthMetric, forecast: float | None, peers: float) -> Iterator[Suspicion]:
+    """What is forecast, compared with the forecasts of the peers."""
+    if forecast is not None:
+        description = f"{metric.metric} is foreseen at {forecast:.4g}, of its peers at {peers:.4g}"
+        yield Suspicion(_ratio(forecast, peers, metric.floor), description, forecast=True)
+
+
+def _median_of_others(values: Mapping[str, float]) -> dict[str, float]:
     """For each of two or more, the median of all the others.
 
-    >>> _of_others({"a": 1.0, "b": 2.0, "c": 9.0})
+    >>> _median_of_others({"a": 1.0, "b": 2.0, "c": 9.0})
     {'a': 5.5, 'b': 5.0, 'c': 1.5}
     """
     order = sorted(values, key=values.__getitem__)
@@ -135,6 +139,6 @@ def _of_others(values: Mapping[str, float]) -> dict[str, float]:
     return {name: (ranked[low + (low >= rank[name])] + ranked[high + (high >= rank[name])]) / 2 for name in values}
 
 
-def _times(value: float, reference: float, floor: float) -> float:
+def _ratio(value: float, reference: float, floor: float) -> float:
     """How many times the reference, both raised by the floor; 1 where there is nothing to compare with."""
     return (value + floor) / (reference + floor) if reference + floor > 0 else 1.0

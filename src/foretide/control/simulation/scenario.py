@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from foretide.control.world.setup import OperatorSetup, Setup
-from foretide.errors import ControlSettingError, ModelError, Problem
+from foretide.errors import ControlError, ModelError, Problem
 from foretide.queueing.model import BatchCosts, Model, SimulationPlan
 from foretide.queueing.network import Network
 from foretide.simulation.fluid import Load
@@ -61,14 +61,14 @@ class ControlScenario:
 
     def __post_init__(self) -> None:
         if not any(self.network.external.values()):
-            raise ControlSettingError("a simulated query needs an operator with arrivals from outside")
+            raise ControlError("a simulated query needs an operator with arrivals from outside")
         if missing := set(self.network.names) ^ set(self.pools):
-            raise ControlSettingError(f"pools must name every operator once, check {', '.join(sorted(missing))}")
+            raise ControlError(f"pools must name every operator once, check {', '.join(sorted(missing))}")
         sizes = {"executors": self.executors, "cores_per_executor": self.cores_per_executor, "hosts": self.hosts}
         sizes |= {f"pools[{name!r}]": pool for name, pool in self.pools.items()}
         for name, size in sizes.items():
             if size < 1:
-                raise ControlSettingError(f"{name} must be 1 or more, got {size}")
+                raise ControlError(f"{name} must be 1 or more, got {size}")
 
     @cached_property
     def spouts(self) -> tuple[str, ...]:

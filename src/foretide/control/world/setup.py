@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
+from annotated_types import Ge, Gt
+from typing_extensions import Doc
+
+from foretide.bounds import Bounded
 from foretide.durations import Seconds, parse_duration
-from foretide.errors import ControlSettingError
+from foretide.errors import ControlError
 from foretide.queueing.model import Mode
 
 Quantile = Literal["mean", "p50", "p95", "p99"]
@@ -33,7 +38,7 @@ class OperatorSetup:
 
     def __post_init__(self) -> None:
         if self.pool < 1:
-            raise ControlSettingError(f"the pool of operator '{self.name}' must be 1 or more, got {self.pool}")
+            raise ControlError(f"the pool of operator '{self.name}' must be 1 or more, got {self.pool}")
 
 
 @dataclass(frozen=True)
@@ -79,30 +84,28 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What is to be held. It may change from one control cycle to the next.
+class Target(Bounded):
+    """What the control loop has to hold. It may change from one control cycle to the next."""
 
-    Attributes:
-        latency: T_max, seconds that tuples may take; None if latency is not to be held.
-        relaxed: T_min, seconds below which processors may be given back.
-        quantile: Of which tuples: their mean, or the slowest half, 5 % or 1 %.
-        budget: K_max, most processors (cores, in micro-batches) to use; None for as many as there are.
-    """
+    section: ClassVar[str] = "target"
 
-    latency: Seconds | None = None
-    relaxed: Seconds = 0.0
-    quantile: Quantile = "p99"
-    budget: int | None = None
+    latency: Annotated[
+        Seconds | None, Gt(0), Doc("T_max, seconds that tuples may take; none if there is no latency target.")
+    ] = None
+    relaxed: Annotated[Seconds, Ge(0), Doc("T_min, seconds below which processors may be given back.")] = 0.0
+    quantile: Annotated[
+        Quantile, Doc("The latency that is held: the mean, or the one that half, 95 % or 99 % of the tuples keep.")
+    ] = "p99"
+    budget: Annotated[
+        int | None,
+        Ge(1),
+        Doc("K_max, maximum processors (cores, in micro-batches) to use; none for as many as there are."),
+    ] = None
 
-    def __post_init__(self) -> None:
-        if self.latency is not None and not 0 <= self.relaxed < self.latency < float("inf"):
-            raise ControlSettingError(
-                f"a latency target of {self.latency:g} s with T_min {self.relaxed:g} s; give 0 <= T_min < T_max"
-            )
-        if not self.relaxed >= 0:
-            raise ControlSettingError(f"a T_min of {self.relaxed:g} s; give seconds, 0 or more")
-        if self.budget is not None and self.budget < 1:
-            raise ControlSettingError(f"a budget of {self.budget} processors; give at least 1, or none at all")
+    def conflicts(self) -> Iterator[str]:
+        """T_min is below T_max."""
+        if self.latency is not None and self.relaxed >= self.latency:
+            yield f"target.relaxed must be less than target.latency ({self.latency:g} s), got {self.relaxed:g} s"
 
     @property
     def metric(self) -> str:
@@ -140,6 +143,6 @@ def Latency(  # noqa: N802 - reads as the value that it makes
     given = [(quantile, value) for quantile, value in wanted.items() if value is not None]
     if len(given) != 1:
         names = ", ".join(quantile for quantile, _ in given) or "none"
-        raise ControlSettingError(f"a latency target needs exactly one of {', '.join(wanted)}, got {names}")
+        raise ControlError(f"a latency target needs exactly one of {', '.join(wanted)}, got {names}")
     quantile, latency = given[0]
     return Target(parse_duration(latency), parse_duration(relaxed), quantile, budget)

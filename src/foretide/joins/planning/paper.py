@@ -28,7 +28,7 @@ def candidate_keys(forecast: Sequence[KeyLoad], table: Collection[int], settings
     """Algorithm 1: the keys that join those in the routing table, the most frequent first.
 
     >>> loads = [KeyLoad(1, 5.0, 5.0), KeyLoad(2, 9.0, 9.0), KeyLoad(3, 1.0, 1.0)]
-    >>> [load.key for load in candidate_keys(loads, {2}, JoinSettings(most_keys=2))]
+    >>> [load.key for load in candidate_keys(loads, {2}, JoinSettings(max_keys=2))]
     [1]
     """
     room = max(0, settings.candidates - len(table))

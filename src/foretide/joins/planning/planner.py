@@ -87,7 +87,7 @@ def plan_join(
         return new
     current = judged(old.grids)
     is_sooner = cost is not None and _sooner(current, new, cost) is new
-    return new if is_sooner or current.imbalance - new.imbalance >= settings.least_gain else old
+    return new if is_sooner or current.imbalance - new.imbalance >= settings.min_gain else old
 
 
 def _sooner(by_load: JoinPlan, by_time: JoinPlan, cost: JoinCost) -> JoinPlan:

@@ -121,7 +121,7 @@ def _grow(
     if asked and free > _NEGLIGIBLE:
         more = math.fsum(given.values())
         return Scaling({**given, **back}, 0, f"{why}: {more:.3g} units of cores and memory more")
-    at_most = [joiner for joiner in needy if joiner.units >= settings.largest]
+    at_most = [joiner for joiner in needy if joiner.units >= settings.max_units]
     if at_most and free >= 1 and len(joiners) < total.joiners:
         return Scaling(back, 1, f"{why} with all that a machine offers: one more joiner")
     hint = "nothing is left to hand out" if asked or at_most else "it gets fewer rows than others, so more is no help"
@@ -131,8 +131,8 @@ def _grow(
 def _wanted(joiner: Joiner, joiners: Sequence[Joiner], is_busy: bool, settings: ScalingSettings) -> float:  # noqa: FBT001
     """Eq 17, for a joiner that needs more: as much as its share of the rows exceeds the average, up to the cap."""
     share = _excess(joiner, joiners)
-    units = min(max(share, 1.0) if is_busy else share, settings.cap)
-    return max(0.0, min(units, settings.largest - joiner.units))
+    units = min(max(share, 1.0) if is_busy else share, settings.max_units_per_step)
+    return max(0.0, min(units, settings.max_units - joiner.units))
 
 
 def _excess(joiner: Joiner, joiners: Sequence[Joiner]) -> float:
@@ -160,7 +160,7 @@ def _shrink(joiners: Sequence[Joiner], settings: ScalingSettings) -> Scaling:
     """Give back, where all are idle: first a joiner, then units of those that have more than one."""
     if not joiners or any(_use(joiner) >= settings.idle for joiner in joiners):
         return Scaling(reason="no joiner lags or is busy, and none can be spared")
-    if len(joiners) > settings.least_joiners:
+    if len(joiners) > settings.min_joiners:
         after = max(_use(joiner) for joiner in joiners) * len(joiners) / (len(joiners) - 1)
         if after < settings.busy:
             return Scaling({}, -1, "all joiners are idle: one fewer")

@@ -31,7 +31,7 @@ class LiveKeyForecast:
         self.problem: str | None = None
         self._windows: deque[str] = deque(maxlen=_KEPT)
         self._able = settings.keys and nets_installed()
-        self._start_at = 0 if self._is_kept() else settings.keys_least_windows
+        self._start_at = 0 if self._is_kept() else settings.keys_min_windows
         self._line: JsonProcess | None = None
         self._said: dict[str, Any] | None = None
 
@@ -75,7 +75,7 @@ class LiveKeyForecast:
     def _order(self) -> str:
         settings = self.settings
         return KeyNetRequest(
-            settings.keys_least_windows,
+            settings.keys_min_windows,
             _RETRAIN_EVERY,
             settings.seed,
             settings.niceness,

@@ -72,10 +72,10 @@ class LiveLoadForecast:
         self.spout, self.settings = spout, settings
         self.grid = TimeSteps(spout, settings.step)
         self.mix = _unfitted(settings)
-        self.values: deque[float | None] = deque(maxlen=settings.steps(settings.remember))
+        self.values: deque[float | None] = deque(maxlen=settings.steps(settings.max_history))
         self.learnt = 0
         self.drifted = False
-        self._said: deque[Floats] = deque(maxlen=settings.steps(settings.most_held_out))
+        self._said: deque[Floats] = deque(maxlen=settings.steps(settings.max_held_out))
         self._drift = DriftDetector()
 
     # ---- learning
@@ -130,11 +130,11 @@ class LiveLoadForecast:
     def enough(self) -> bool:
         """Whether there is enough history for a fit, and enough was said to compare it with."""
         known = sum(value is not None for value in self.values)
-        return known >= self.settings.steps(self.settings.least_history) and len(self._said) >= self._held()
+        return known >= self.settings.steps(self.settings.min_history) and len(self._said) >= self._held()
 
     def _held(self) -> int:
         share = math.ceil(self.settings.held_out * len(self.values))
-        return max(_FEWEST_PAIRS, min(share, self.settings.steps(self.settings.most_held_out)))
+        return max(_FEWEST_PAIRS, min(share, self.settings.steps(self.settings.max_held_out)))
 
     def lesson(self) -> tuple[list[float | None], int]:
         """What to fit to, beginning with a known value, and how many of its last values to hold back."""

@@ -70,7 +70,7 @@ class LiveWorkerForecast:
         """Whether a net has enough to learn from, and somebody to compare: a lone worker has no peers."""
         if max((len(frame.workers) for frame in self._frames.whole if frame is not None), default=0) <= 1:
             return False
-        least = self.settings.workers_least_history / self.settings.worker_step
+        least = self.settings.workers_min_history / self.settings.worker_step
         saved = self.folder is not None and (self.folder / "model.json").exists()
         return len(self._frames.whole) >= (1 if saved else least)
 
@@ -78,7 +78,7 @@ class LiveWorkerForecast:
         settings = self.settings
         least, every = (
             max(1, round(seconds / settings.worker_step))
-            for seconds in (settings.workers_least_history, settings.workers_retrain_every)
+            for seconds in (settings.workers_min_history, settings.workers_retrain_every)
         )
         kept = None if self.folder is None else str(self.folder)
         return order(settings.net, settings.seed, least, every, settings.held_out, settings.niceness, kept)

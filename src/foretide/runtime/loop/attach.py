@@ -64,7 +64,7 @@ def control(
     """
     chosen = settings or load_settings()
     rules = _rules(chosen, policies, mode)
-    target = _checked_target(target or chosen.to_target())
+    target = _checked_target(target or chosen.target)
     if max_executors is not None and max_executors < 1:
         raise ControlError(f"max_executors must be at least 1, got {max_executors}")
     running = controllable(query, chosen, control_folder)
@@ -135,7 +135,7 @@ def _joins(follower: Follower, settings: Settings) -> Joins | None:
     if not folder.joins():
         return None
     make_forecast = partial(_key_forecast, settings.forecasts, models)
-    return Joins(folder, settings.hot_keys.windows, partial(_highest_times, follower), make_forecast)
+    return Joins(folder, settings.policies["hot_keys"].windows, partial(_highest_times, follower), make_forecast)
 
 
 def _highest_times(follower: Follower, join: str, batch: int) -> Any:
