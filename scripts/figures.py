@@ -97,9 +97,9 @@ def _fresh(code: str) -> str:
 
 
 def _settings() -> Iterator[tuple[str, object]]:
-    from foretide.settings.reference import KEYS  # noqa: PLC0415
+    from foretide.settings.reference import SETTINGS  # noqa: PLC0415
 
-    yield "settings", len(KEYS)
+    yield "settings", len(SETTINGS)
 
 
 if __name__ == "__main__":

@@ -386,7 +386,7 @@ def test_control_has_the_policies_in_the_order_given_and_every_section_in_its_pl
         (Replicas(ReplicaSettings(target_utilization=0.5)), Bypass()), mode="advise"
     )
     full = load("guards.quota=1", "evaluation.block_for=1").to_control()
-    assert (full.guards.quota, full.trials.block_for) == (1, 1.0)
+    assert (full.guards.quota, full.evaluation.block_for) == (1, 1.0)
     assert [policy.name for policy in load().to_control().policies] == ["bypass", "replicas", "hot_keys"]
 
 

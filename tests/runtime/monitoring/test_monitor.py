@@ -6,7 +6,6 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from foretide.spark.executors.listing import Listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from foretide.metrics.snapshot import Known
 from foretide.runtime.monitoring import monitor as monitor_module
 from foretide.runtime.monitoring.monitor import LatestValues, Monitor
 from foretide.settings.monitoring import MonitorSettings
+from foretide.spark.executors.executors import WorkerListing
 from foretide.topology.graph import Spout, Topology
 from foretide.topology.sources import Rate
 
@@ -133,7 +133,7 @@ def test_a_latest_is_one_smoother_for_each_series(puts):
 
 
 def monitor(tmp_path, **settings):
-    workers = SimpleNamespace(local=True, driver_pid=os.getpid(), listed=lambda: Listed([]), close=lambda: None)
+    workers = SimpleNamespace(local=True, driver_pid=os.getpid(), listed=lambda: WorkerListing([]), close=lambda: None)
     topology = Topology("app", [Spout("read", Rate(1))], [])
     return Monitor(topology, str(tmp_path), workers, MonitorSettings(**settings))
 
