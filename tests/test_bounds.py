@@ -40,7 +40,7 @@ class Sampling(Bounded):
         ({"factor": 1}, "sampling.factor must be greater than 1, got 1"),
         ({"mode": "all"}, "sampling.mode must be one of first, last, got 'all'"),
         ({"scope": "c"}, "sampling.scope must be one of a, b, got 'c'"),
-        ({"names": ("x", "z")}, "sampling.names must be one of x, y, got ('x', 'z')"),
+        ({"names": ("x", "z")}, "sampling.names must be a list of x, y, got ('x', 'z')"),
         (
             {"rows": 0, "factor": 0},
             "sampling.rows must be at least 1, got 0; sampling.factor must be greater than 1, got 0",

@@ -92,7 +92,7 @@ def violated(hint: Any, value: Any) -> str | None:
         return "a finite number"
     choices = allowed_choices(hint)
     if choices is not None and not {*(value if isinstance(value, tuple) else (value,))} <= {*choices}:
-        return f"one of {', '.join(choices)}"
+        return f"{'a list' if isinstance(value, tuple) else 'one'} of {', '.join(choices)}"
     return None if all(holds(value, bound) for holds, _, bound in _bounds(hint)) else interval(hint)
 
 

@@ -100,7 +100,7 @@ def _number(seconds: float | Fraction) -> float:
 
 
 def _wrong(value: object) -> DurationError:
-    return DurationError(f"{value!r} is no duration; give {ALLOWED}")
+    return DurationError(f"{value!r} is not a duration; give {ALLOWED}")
 
 
 def interval_text(seconds: float) -> str:

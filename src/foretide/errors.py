@@ -10,7 +10,7 @@ ForetideError
  |- RestartFailedError       a query that could not be started again after a hung batch
  |- FeedbackGrowthError      a feedback loop that returns more than it takes in
  |- PlanningError            a question about load and capacity that has no answer; carries the figures
- |   |- ModelError               a network or model file that makes no sense; lists all its problems
+ |   |- ModelError               a network or model file that is invalid; lists all its problems
  |   |- IdleNetworkError         nothing enters the network, so there is no tuple to speak of
  |   |- UnstableNetworkError     queues that grow for ever; names the operators at fault
  |   |   |- LoopGainError            a loop that sends back at least as much as it takes in
@@ -20,17 +20,17 @@ ForetideError
  |   '- LatencyOutOfReachError   a latency target that no allocation meets
  |- MonitoringError          metrics that cannot be kept, read or served
  |   |- StoreError               a store that cannot be opened, read or written; the pipeline runs on
- |   '- AlarmRuleError           an alarm rule that makes no sense; says which part
+ |   '- AlarmRuleError           an alarm rule that is invalid; says which part
  |- ForecastError            a series or model that a forecast cannot be made from
  |   |- BadSeriesError           values that are no load: NaN, infinite, negative
  |   |- NotEnoughHistoryError    nothing was learnt yet
  |   '- ModelFolderError         a saved model that is missing, damaged, or of another kind
  |- ControlError             a control loop that was set up or spoken to wrongly
- |   |- ActionError              an action that makes no sense, such as a pool of no replicas
+ |   |- ActionError              an action that is invalid, such as a pool of no replicas
  |   |- DecisionNotFoundError    no decision was kept, or none of that number
  |   '- ReplayError              a history that lacks what a replay needs
  |- SettingsError            a setting that is unknown, of the wrong type or out of bounds; names where it was given
- |- DurationError            a number or text that is no duration
+ |- DurationError            a number or text that is not a duration
  |- CodecError               JSON that does not fit the type it is read as; names the field
  |- JoinError                a join of two streams that cannot run; lists all its problems
  |- JoinPlanError            a plan of a skewed join that would not be exact, so it was refused
@@ -152,7 +152,7 @@ class PlanningError(ForetideError):
 
 
 class ModelError(PlanningError):
-    """A network or model file that makes no sense. `problems` holds all of them, not only the first."""
+    """A network or model file that is invalid. `problems` holds all of them, not only the first."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -256,7 +256,7 @@ class ControlError(ForetideError):
 
 
 class ActionError(ControlError):
-    """An action that makes no sense whatever the state of the query."""
+    """An action that is invalid whatever the state of the query."""
 
 
 class CodecError(ForetideError):
@@ -281,7 +281,7 @@ class SettingsError(ForetideError):
 
 
 class DurationError(ForetideError, ValueError):
-    """A number or text that is no duration; the message says what would be one."""
+    """A number or text that is not a duration; the message says what would be one."""
 
 
 class DecisionNotFoundError(ControlError):
@@ -309,7 +309,7 @@ class StoreError(MonitoringError):
 
 
 class AlarmRuleError(MonitoringError):
-    """An alarm rule that makes no sense; the message says which part of it and what would do."""
+    """An alarm rule that is invalid; the message says which part of it, and what to give instead."""
 
 
 class JoinPlanError(ForetideError):

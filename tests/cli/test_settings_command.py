@@ -68,5 +68,7 @@ def test_policies_by_flag_and_by_setting_at_once_are_refused():
 
 
 def test_a_policy_that_is_not_there_is_refused_with_those_that_are():
-    with pytest.raises(SettingsError, match=r"control.policies must be one of bypass, prediction_error, .*static, got"):
+    with pytest.raises(
+        SettingsError, match=r"control.policies must be a list of bypass, prediction_error, .*static, got"
+    ):
         chosen_settings(policies=["prediction_error", "oracle"])

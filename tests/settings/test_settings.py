@@ -151,7 +151,7 @@ def test_none_is_written_as_such_where_it_is_allowed():
     assert load("run.trigger=none").run.trigger is None
     assert load(file='[bypass]\nhorizon = "none"').policies["bypass"].horizon is None
     assert load("run.guarantee=none").run.guarantee == "none"
-    assert "'none' is no duration" in refused("guards.cooldown=none")
+    assert "'none' is not a duration" in refused("guards.cooldown=none")
 
 
 def test_lists_of_names_are_given_with_commas_or_as_json():
@@ -221,15 +221,15 @@ def test_what_a_higher_rank_overrides_is_checked_all_the_same():
         ("origins.x=3", "unknown section 'origins'"),
         ("static.x=3", "unknown section 'static'"),
         ("monitoring.smoothing=fading", "monitoring.smoothing can be set in Python only"),
-        ("guards.cooldown=soon", "guards.cooldown: 'soon' is no duration; give seconds as a number"),
-        ("guards.cooldown=-1", "guards.cooldown: '-1' is no duration"),
+        ("guards.cooldown=soon", "guards.cooldown: 'soon' is not a duration; give seconds as a number"),
+        ("guards.cooldown=-1", "guards.cooldown: '-1' is not a duration"),
         ("guards.quota=1.5", "guards.quota must be a whole number, got '1.5'"),
         ("guards.max_replicas=x", "guards.max_replicas must be a whole number, or none, got 'x'"),
         ("guards.deadband=nan", "guards.deadband must be a finite number, got 'nan'"),
         ("guards.deadband=inf", "guards.deadband must be a finite number, got 'inf'"),
         ("run.audit_ids=perhaps", "run.audit_ids must be true or false, got 'perhaps'"),
         ("control.mode=watch", "control.mode must be 'act' or 'advise', got 'watch'"),
-        ("control.policies=bypass,magic", "control.policies must be one of bypass, prediction_error"),
+        ("control.policies=bypass,magic", "control.policies must be a list of bypass, prediction_error"),
         ("control.policies=bypass,bypass", "control.policies must name each policy once, got bypass more than once"),
         ("monitoring.rules=x", "monitoring.rules must be valid JSON, got 'x'"),
         ("monitoring.rules={}", "monitoring.rules must be a list, got {}"),
@@ -240,7 +240,10 @@ def test_what_a_higher_rank_overrides_is_checked_all_the_same():
             "monitoring.rules, entry 1, 'abov' is unknown",
         ),
         ('monitoring.rules=[{"name": "a", "metric": "lag"}]', "monitoring.rules: rule 'a'"),
-        ('guards.excluded=[{"start": "soon", "end": 1}]', "guards.excluded, entry 1, 'start': 'soon' is no duration"),
+        (
+            'guards.excluded=[{"start": "soon", "end": 1}]',
+            "guards.excluded, entry 1, 'start': 'soon' is not a duration",
+        ),
         ('guards.excluded=[{"start": "25h", "end": 1}]', "guards.excluded, entry 1, 'start' must be less than 86400"),
         ('monitoring.node_exporters={"far": 3}', "monitoring.node_exporters, 'far' must be text, got 3"),
         ("prediction_error.metric=zzz", "prediction_error.metric must be in the catalogue of metrics, got 'zzz'"),
@@ -285,7 +288,7 @@ def test_a_setting_given_twice_by_flags_is_refused():
         ("[guards]\ndeadband = nan", "guards.deadband must be a finite number, got nan"),
         ("[guards]\ncooldown = true", "guards.cooldown must be a number, got True"),
         ("[guards]\ncooldown = -1", "guards.cooldown must be at least 0, got -1.0"),
-        ("[guards]\ncooldown = 07:32:00", "guards.cooldown: '07:32:00' is no duration"),
+        ("[guards]\ncooldown = 07:32:00", "guards.cooldown: '07:32:00' is not a duration"),
         ("[run]\naudit_ids = 1", "run.audit_ids must be true or false, got 1"),
         ('[control]\npolicies = "bypass"', "control.policies must be a list, got 'bypass'"),
         ("[monitoring]\nsmoothing = {}", "monitoring.smoothing can be set in Python only"),
@@ -386,7 +389,7 @@ def test_control_has_the_policies_in_the_order_given_and_every_section_in_its_pl
         (Replicas(ReplicaSettings(target_utilization=0.5)), Bypass()), mode="advise"
     )
     full = load("guards.quota=1", "evaluation.block_for=1").to_control()
-    assert (full.guards.quota, full.evaluation.block_for) == (1, 1.0)
+    assert (full.guards.quota, full.evaluations.block_for) == (1, 1.0)
     assert [policy.name for policy in load().to_control().policies] == ["bypass", "replicas", "hot_keys"]
 
 

@@ -254,7 +254,7 @@ def test_a_replay_goes_by_the_settings_in_force(call, recorded, tmp_path):
         (("decisions", "nobody"), PipelineNotFoundError, "no pipeline 'nobody' runs here; running: none.*--store"),
         (("decisions", "nobody", "--store", "{store}"), StoreError, "no metrics of 'nobody'; the store has: shop"),
         (("explain", "{store}", "99999"), DecisionNotFoundError, "no decision 99999 of 'shop'"),
-        (("replay", "{store}", "--policy", "oracle"), SettingsError, "control.policies must be one of bypass"),
+        (("replay", "{store}", "--policy", "oracle"), SettingsError, "control.policies must be a list of bypass"),
         (
             ("replay", "{store}", "--policy", "static", "--since", "1"),
             ReplayError,

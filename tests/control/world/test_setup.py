@@ -21,7 +21,7 @@ def test_exactly_one_quantile_is_given(given, words):
 
 
 def test_what_no_target_can_be_made_of_is_refused():
-    with pytest.raises(DurationError, match="'soon' is no duration"):
+    with pytest.raises(DurationError, match="'soon' is not a duration"):
         Latency(p99="soon")
     with pytest.raises(SettingsError, match=r"target.relaxed must be less than target.latency \(1 s\), got 2 s"):
         Latency(p99="1 s", relaxed="2 s")
