@@ -136,12 +136,9 @@ def _sections(name: str, default: Any) -> Iterator[tuple[str, Any]]:
     """A section and those within it, each with its defaults."""
     yield name, default
     for each, hint in field_types(default).items():
-        if is_dataclass(_bare(hint.__origin__)) and not _is_union(hint.__origin__) and not _is_python_only(hint):
-            yield from _sections(f"{name}.{each}", getattr(default, each))
-
-
-def _is_python_only(hint: Any) -> bool:
-    return Scope.PYTHON_ONLY in metadata(hint)
+        part = getattr(default, each)
+        if isinstance(part, Bounded) and not _is_union(hint.__origin__) and Scope.PYTHON_ONLY not in metadata(hint):
+            yield from _sections(f"{name}.{each}", part)
 
 
 _DEFAULTS = Settings()
