@@ -27,7 +27,7 @@ ForetideError
  |   '- ModelFolderError         a saved model that is missing, damaged, or of another kind
  |- ControlError             a control loop that was set up or spoken to wrongly
  |   |- ControlSettingError      a setting of a policy or guard out of its bounds; says which and what would do
- |   |- ActionError              an action that makes no sense, such as a pool of no replicas
+ |   |- ActionError              an action that is impossible, such as 0 replicas, or that failed
  |   |- DecisionNotFoundError    no decision was kept, or none of that number
  |   '- ReplayError              a history that lacks what a replay needs
  |- SettingsError            a setting that is unknown, of the wrong type or impossible; names where it was given
@@ -261,7 +261,7 @@ class ControlSettingError(ControlError):
 
 
 class ActionError(ControlError):
-    """An action that makes no sense whatever the state of the query."""
+    """An action that is impossible, such as 0 replicas, or that Spark did not carry out."""
 
 
 class CodecError(ForetideError):

@@ -36,11 +36,9 @@ class SetJoinPlan(BaseAction):
 
     @property
     def target(self) -> str:
-        """The join."""
         return f"join {self.join}"
 
     def describe(self) -> str:
-        """In plain English."""
         if not self.grids:
             return f"leave all keys of join '{self.join}' to the hash"
         shapes = [f"{self.names.get(key, key)} as {len(rows)} x {len(rows[0])}" for key, rows in self.grids.items()]
