@@ -26,7 +26,7 @@ ForetideError
  |   |- NotEnoughHistoryError    nothing was learnt yet
  |   '- ModelFolderError         a saved model that is missing, damaged, or of another kind
  |- ControlError             a control loop that was set up or spoken to wrongly
- |   |- ActionError              an action that is invalid, such as a pool of no replicas
+ |   |- ActionError              an action that is impossible, such as 0 replicas, or that failed
  |   |- DecisionNotFoundError    no decision was kept, or none of that number
  |   '- ReplayError              a history that lacks what a replay needs
  |- SettingsError            a setting that is unknown, of the wrong type or out of bounds; names where it was given
@@ -256,7 +256,7 @@ class ControlError(ForetideError):
 
 
 class ActionError(ControlError):
-    """An action that is invalid whatever the state of the query."""
+    """An action that is impossible, such as 0 replicas, or that Spark did not carry out."""
 
 
 class CodecError(ForetideError):

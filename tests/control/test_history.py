@@ -1,4 +1,4 @@
-"""Recordings: setups survive JSON, samples become worlds, worlds become advice, wishes have a course."""
+"""Recordings: setups survive JSON, samples become worlds, worlds become advice, and the progress of wishes is known."""
 
 import json
 from dataclasses import replace

@@ -1,1 +1,1 @@
-"""The closed loop: observe, foresee, wish, arbitrate, guard, decide. Pure: values in, values out."""
+"""The control loop: observe, evaluate, wish, arbitrate, guard, decide. Pure: values in, values out."""

@@ -25,11 +25,9 @@ class SetAdmission(BaseAction):
 
     @property
     def target(self) -> str:
-        """The spout."""
         return f"spout {self.spout}"
 
     def describe(self) -> str:
-        """In plain English."""
         if self.rows is None:
             return f"let spout '{self.spout}' take all that is due"
         return f"let spout '{self.spout}' take at most {self.rows:,} rows a batch"
@@ -52,7 +50,6 @@ class SetAdmission(BaseAction):
         return self.undo(observed).amount
 
     def with_amount(self, amount: float) -> SetAdmission:
-        """The same spout with another limit."""
         return SetAdmission(self.spout, None if math.isinf(amount) else int(amount))
 
     def frees_capacity(self, observed: Observed) -> bool:

@@ -27,11 +27,9 @@ class SetExecutors(BaseAction):
 
     @property
     def target(self) -> str:
-        """All executors."""
         return "executors"
 
     def describe(self) -> str:
-        """In plain English."""
         return f"run on {self.count} executor{'s' if self.count > 1 else ''}"
 
     def in_force(self, observed: Observed) -> bool:
@@ -44,15 +42,12 @@ class SetExecutors(BaseAction):
 
     @property
     def amount(self) -> float:
-        """How many executors."""
         return float(self.count)
 
     def amount_now(self, observed: Observed) -> float:
-        """How many are alive."""
         return float(len(observed.executors))
 
     def with_amount(self, amount: float) -> SetExecutors:
-        """Another number of executors."""
         return SetExecutors(int(amount))
 
 
@@ -62,7 +57,6 @@ class _WorkerAction(BaseAction):
 
     @property
     def target(self) -> str:
-        """The worker."""
         return f"worker {self.worker}"
 
 
@@ -73,7 +67,6 @@ class Quarantine(_WorkerAction):
     kind: ClassVar[str] = "quarantine"
 
     def describe(self) -> str:
-        """In plain English."""
         return f"give worker {self.worker} no more tasks"
 
     def in_force(self, observed: Observed) -> bool:
@@ -92,7 +85,6 @@ class Release(_WorkerAction):
     kind: ClassVar[str] = "release"
 
     def describe(self) -> str:
-        """In plain English."""
         return f"let worker {self.worker} have tasks again"
 
     def in_force(self, observed: Observed) -> bool:
@@ -110,7 +102,6 @@ class _HostAction(BaseAction):
 
     @property
     def target(self) -> str:
-        """The host."""
         return f"host {self.host}"
 
 
@@ -121,7 +112,6 @@ class QuarantineHost(_HostAction):
     kind: ClassVar[str] = "quarantine-host"
 
     def describe(self) -> str:
-        """In plain English."""
         return f"give the workers of host {self.host} no more tasks"
 
     def in_force(self, observed: Observed) -> bool:
@@ -140,7 +130,6 @@ class ReleaseHost(_HostAction):
     kind: ClassVar[str] = "release-host"
 
     def describe(self) -> str:
-        """In plain English."""
         return f"let the workers of host {self.host} have tasks again"
 
     def in_force(self, observed: Observed) -> bool:

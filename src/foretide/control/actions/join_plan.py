@@ -28,11 +28,9 @@ class SetJoinPlan(BaseAction):
 
     @property
     def target(self) -> str:
-        """The join."""
         return f"join {self.join}"
 
     def describe(self) -> str:
-        """In plain English."""
         grids = self.plan.grids
         if not grids:
             return f"leave all keys of join '{self.join}' to the hash"
@@ -42,7 +40,6 @@ class SetJoinPlan(BaseAction):
         return f"place {len(shapes)} {keys} of join '{self.join}': {', '.join(shapes[:_MAX_SHOWN])}{more}"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether the join has this plan."""
         return observed.joins.get(self.join) == self.plan
 
     def undo(self, observed: Observed) -> SetJoinPlan | None:

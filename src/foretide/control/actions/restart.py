@@ -44,11 +44,9 @@ class Restart(BaseAction):
 
     @property
     def target(self) -> str:
-        """The query."""
         return QUERY
 
     def describe(self) -> str:
-        """In plain English."""
         changes = [f"a pool of {tasks} behind '{edge}'" for edge, tasks in self.pools.items()]
         if self.state_partitions is not None:
             changes.insert(0, f"{self.state_partitions} state partitions")

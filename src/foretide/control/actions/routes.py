@@ -31,11 +31,9 @@ class SetSplit(BaseAction):
 
     @property
     def target(self) -> str:
-        """The edge."""
         return f"edge {self.edge}"
 
     def describe(self) -> str:
-        """In plain English."""
         return f"split edge '{self.edge}' as {':'.join(f'{part:.0%}' for part in shares(self.weights))}"
 
     def in_force(self, observed: Observed) -> bool:
@@ -74,11 +72,9 @@ class SetReplicas(BaseAction):
 
     @property
     def target(self) -> str:
-        """The edge."""
         return f"edge {self.edge}"
 
     def describe(self) -> str:
-        """In plain English."""
         return f"use {self.replicas} replica{'s' if self.replicas > 1 else ''} behind edge '{self.edge}'"
 
     def in_force(self, observed: Observed) -> bool:
@@ -98,14 +94,11 @@ class SetReplicas(BaseAction):
 
     @property
     def amount(self) -> float:
-        """How many replicas."""
         return float(self.replicas)
 
     def amount_now(self, observed: Observed) -> float | None:
-        """How many replicas there are."""
         now = observed.replicas(self.edge)
         return None if now is None else float(now)
 
     def with_amount(self, amount: float) -> SetReplicas:
-        """The same edge with another number of replicas."""
         return SetReplicas(self.edge, int(amount))
