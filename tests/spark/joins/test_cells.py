@@ -138,7 +138,7 @@ DAMAGED = {
 REASONS = ("FORETIDE-PLAN-UNREADABLE", "MALFORMED_RECORD_IN_PARSING", "DUPLICATED_MAP_KEY")
 
 
-def test_a_plan_that_is_not_sound_fails_every_batch_and_a_sound_one_works_again(spark, published):
+def test_a_plan_that_is_not_sound_fails_every_batch_and_a_sound_one_works_again(quick, published):
     file, placed = published(None, JoinBound(1, 1), json.dumps(sound()))
     for text in DAMAGED.values():
         file.write_text(text)

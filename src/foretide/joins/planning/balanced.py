@@ -72,7 +72,7 @@ class _Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class _Placing:
+class _Placement:
     """The inputs that all attempts to place some keys share."""
 
     keys: Sequence[KeyLoad]
@@ -131,8 +131,8 @@ def balanced_grids(
     for load in hot:
         if load.key not in chosen:
             start.add(load, WHOLE, [default_partition(load.key)])
-    placing = _Placing(keys, start, default_partition, _Scale.of(start, keys, cost), cost)
-    best = _best(list(_attempts(placing, settings.target, how)))
+    placement = _Placement(keys, start, default_partition, _Scale.of(start, keys, cost), cost)
+    best = _best(list(_attempts(placement, settings.target, how)))
     return {
         key: grid_of(cells, best.shapes[key][1])
         for key, cells in best.cells.items()
@@ -146,28 +146,28 @@ def _best(attempts: Sequence[_Attempt]) -> _Attempt:
     return min((each for each in attempts if each.fullest <= _MAX_EXTRA_WORK * least), key=lambda each: each.imbalance)
 
 
-def _attempts(placing: _Placing, target: float, how: How) -> Iterator[_Attempt]:
+def _attempts(placement: _Placement, target: float, how: How) -> Iterator[_Attempt]:
     """No plan at all, then ever finer grids, until LI reaches the target or nothing can be split any further."""
-    shapes: Mapping[int, GridShape] = {load.key: WHOLE for load in placing.keys}
-    now = placing.place(shapes, None)
+    shapes: Mapping[int, GridShape] = {load.key: WHOLE for load in placement.keys}
+    now = placement.place(shapes, None)
     yield now
     if now.imbalance > target:
-        now = placing.place(shapes, target / 2)
+        now = placement.place(shapes, target / 2)
         yield now
-    rungs = {load.key: ladder(load, len(placing.start.left), how) for load in placing.keys}
+    rungs = {load.key: ladder(load, len(placement.start.left), how) for load in placement.keys}
     for _ in range(_MAX_STEPS):
-        finer = [] if now.imbalance <= target else list(_finer(placing, now, rungs))
+        finer = [] if now.imbalance <= target else list(_finer(placement, now, rungs))
         if not finer:
             return
-        now = min((placing.place(each, target / 2) for each in finer), key=lambda each: each.fullest)
+        now = min((placement.place(each, target / 2) for each in finer), key=lambda each: each.fullest)
         yield now
 
 
 def _finer(
-    placing: _Placing, now: _Attempt, rungs: Mapping[int, Sequence[GridShape]]
+    placement: _Placement, now: _Attempt, rungs: Mapping[int, Sequence[GridShape]]
 ) -> Iterator[Mapping[int, GridShape]]:
     """The shapes with one key split a step further: one of those that weigh most on the fullest partition."""
-    scale, held = placing.scale, now.filling
+    scale, held = placement.scale, now.filling
     full = scale.of_all(held)
     fullest = full.index(max(full))
     all_left, all_right, all_pairs = held.left[fullest], held.right[fullest], held.pairs[fullest]
@@ -179,7 +179,9 @@ def _finer(
         return full[fullest] - scale.fullness(all_left - left, all_right - right, all_pairs - left * right)
 
     candidates = [
-        load for load in placing.keys if fullest in now.cells[load.key] and now.shapes[load.key] != rungs[load.key][-1]
+        load
+        for load in placement.keys
+        if fullest in now.cells[load.key] and now.shapes[load.key] != rungs[load.key][-1]
     ]
     candidates.sort(key=lambda load: (-weight(load), load.key))
     for load in candidates[:_MAX_CANDIDATES]:
