@@ -17,20 +17,22 @@ from typing import Any
 import numpy as np
 
 from benchmarks.announced import announced
+from benchmarks.predictors import (
+    Predictions,
+    Predictor,
+    last_value,
+    moving_average,
+    perfect,
+    replica_error,
+    throughput_degradation,
+)
 from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.processors import Processors
 from foretide.control.policies.reactive import Reactive, ReactiveSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
 from foretide.control.policies.static import Static
 from foretide.control.simulation.scenario import ControlScenario
-from foretide.control.simulation.simulate import (
-    ControlReport,
-    Predictor,
-    last_value,
-    moving_average,
-    perfect,
-    simulate_control,
-)
+from foretide.control.simulation.simulate import ControlReport, simulate_control
 from foretide.control.step import Control, step
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import OperatorSetup, Setup, Target
@@ -185,9 +187,11 @@ def strategies(load: Load, predictors: Mapping[str, Callable[[Load], Predictor |
     return chosen
 
 
-def table(load: Load, scenario: ControlScenario, reports: Mapping[str, ControlReport]) -> list[dict[str, Any]]:
+def table(
+    load: Load, scenario: ControlScenario, reports: Mapping[str, tuple[ControlReport, Predictions]]
+) -> list[dict[str, Any]]:
     """The table of pa-sps, and the tail of the latency beside its mean."""
-    over = reports["static peak"].replica_seconds
+    over = reports["static peak"][0].replica_seconds
 
     def needed(rate: float) -> int:
         return sum(replicas_needed(scenario.network, rate).values())
@@ -196,16 +200,16 @@ def table(load: Load, scenario: ControlScenario, reports: Mapping[str, ControlRe
         {
             "strategy": name,
             "saved_resources": 1 - report.replica_seconds / over,
-            "throughput_degradation": report.throughput_degradation,
+            "throughput_degradation": throughput_degradation(report, INTERVAL),
             "processed": report.processed / load.rows,
             "latency_mean_s": report.mean_latency,
             "latency_p99_s": report.latency(0.99),
-            "mape_input": "-" if report.input_error is None else report.input_error,
-            "mape_replicas": report.replica_error(needed),
+            "mape_input": "-" if predictions.error is None else predictions.error,
+            "mape_replicas": replica_error(report, needed, INTERVAL),
             "replica_hours": report.replica_seconds / 3600,
             "actions": report.actions,
         }
-        for name, report in reports.items()
+        for name, (report, predictions) in reports.items()
     ]
 
 
@@ -215,10 +219,10 @@ def compared(
     """Every strategy over the same load, on a scenario that just carries its peak."""
     peak = max(load.mean(start, start + INTERVAL) for start in np.arange(0.0, load.seconds - INTERVAL, INTERVAL))
     scenario = make_scenario(peak)
-    reports = {
-        name: simulate_control(control, scenario, load, predictor=predictor, interval=INTERVAL)
-        for name, (control, predictor) in strategies(load, predictors).items()
-    }
+    reports = {}
+    for name, (control, predictor) in strategies(load, predictors).items():
+        predictions = Predictions(predictor, load, scenario, INTERVAL)
+        reports[name] = simulate_control(control, scenario, load, forecast=predictions), predictions
     return table(load, scenario, reports)
 
 

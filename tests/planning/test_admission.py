@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretide.errors import ModelError
-from foretide.planning.admission import Observation, ProgressState, ProgressTuner, TunerMove, step_sources
+from foretide.planning.admission import Observation, ProgressTuner, TunerMove
 from foretide.planning.latency_tuner import LatencyTuner
 
 INCREASE, DECREASE, NO_CHANGE = TunerMove.INCREASE, TunerMove.DECREASE, TunerMove.NO_CHANGE
@@ -83,28 +83,6 @@ class TestStormsStateMachine:
             state, verdict = tuner.step(state, Observation(progress=1000.0 * min(state.limit, 400)))
             limits.append(verdict.limit)
         assert all(300 <= limit <= 800 for limit in limits[30:])
-
-
-def test_sources_are_tuned_each_by_itself():
-    tuner = ProgressTuner()
-    first, _ = step_sources(tuner, {}, {"a": Observation(10.0), "b": Observation(10.0)}, first_limit=100)
-    states, verdicts = step_sources(tuner, first, {"a": Observation(20.0), "c": Observation(1.0)}, first_limit=8)
-    assert {source: verdict.limit for source, verdict in verdicts.items()} == {"a": 157, "c": 10}
-    assert states["b"] == first["b"] == ProgressState(125, INCREASE, 10.0, before_increase=100)
-
-
-def test_anything_with_two_methods_is_a_tuner():
-    class Fixed:
-        def start(self, limit):
-            return limit
-
-        def step(self, state, seen):
-            from foretide.planning.admission import TunerStep
-
-            return state, TunerStep(state, NO_CHANGE, "fixed")
-
-    _, verdicts = step_sources(Fixed(), {}, {"a": Observation(1.0)}, first_limit=7)
-    assert verdicts["a"].limit == 7
 
 
 @pytest.mark.parametrize("bad", [{"progress": -1.0}, {"progress": 1.0, "latency": float("nan")}])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretide.errors import BatchOverloadError, LatencyOutOfReachError
+from foretide.errors import BatchOverloadError
 from foretide.queueing.microbatch import BatchModel, StagePlan, batch_model, stage_work
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
@@ -62,15 +62,6 @@ def test_beyond_the_limit_batches_grow_and_the_model_refuses(query, share):
     assert run_batches(query, rate * 1.01, 400)[0] > run_batches(query, rate * 1.01, 200)[0]
 
 
-@given(queries, st.floats(0.0, 0.98))
-def test_latency_and_rate_undo_each_other(query, share):
-    rate = share * query.highest_rate
-    latency = query.steady(rate).mean_latency
-    assert query.highest_rate_within(latency * (1 + 1e-9)) == pytest.approx(
-        rate, rel=1e-5, abs=1e-5 * query.highest_rate
-    )
-
-
 def test_rows_wait_for_the_next_batch_and_then_for_all_of_it():
     steady = BatchModel(BatchCosts(4, fixed_cost=0.2, trigger=1.0), (StagePlan("a", 1e-3, 4, 4),)).steady(400.0)
     assert (steady.interval, steady.length) == (1.0, pytest.approx(0.3))
@@ -90,13 +81,6 @@ def test_fixed_cost_grows_with_the_pool_and_not_with_the_active():
 def test_replicas_beyond_the_cores_help_nothing():
     base = BatchCosts(4, fixed_cost=0.1)
     assert BatchModel(base, (StagePlan("a", 1e-3, 16, 16),)).highest_rate == pytest.approx(4000.0)
-
-
-def test_a_latency_below_an_empty_batch_is_out_of_reach():
-    query = BatchModel(BatchCosts(4, fixed_cost=0.2), (StagePlan("a", 1e-3, 4, 4),))
-    with pytest.raises(LatencyOutOfReachError) as caught:
-        query.highest_rate_within(0.29)
-    assert caught.value.best == pytest.approx(0.3)
 
 
 def test_work_follows_visits_or_the_measured_sum():

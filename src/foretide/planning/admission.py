@@ -11,14 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from foretide.errors import ModelError, Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-S = TypeVar("S")
 
 
 class TunerMove(Enum):
@@ -62,29 +56,6 @@ class TunerStep:
     limit: int
     action: TunerMove
     reason: str
-
-
-class Tuner(Protocol[S]):
-    """Anything that tunes the limit of one source."""
-
-    def start(self, limit: int) -> S:
-        """The state of a source that has not been tuned yet."""
-        ...
-
-    def step(self, state: S, seen: Observation) -> tuple[S, TunerStep]:
-        """The next state, and the limit from now on."""
-        ...
-
-
-def step_sources(
-    tuner: Tuner[S], states: Mapping[str, S], seen: Mapping[str, Observation], first_limit: int
-) -> tuple[dict[str, S], dict[str, TunerStep]]:
-    """Tune every source that reported; a new one starts at `first_limit`, a silent one is left alone."""
-    after, verdicts = dict(states), {}
-    for source, observation in seen.items():
-        state = states[source] if source in states else tuner.start(first_limit)
-        after[source], verdicts[source] = tuner.step(state, observation)
-    return after, verdicts
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,22 +20,6 @@ _FEW, _FIRST_BLOCK, _BLOCK = 200, 64, 512
 _NEGLIGIBLE = 1e-17
 
 
-def erlang_b(servers: ArrayLike, load: ArrayLike) -> Floats:
-    """Probability that an arrival finds all servers busy when nobody can wait (M/M/k/k).
-
-    Uses the recurrence 1/B(k) = 1 + (k/load) / B(k-1), unrolled from the top:
-    1/B(k) = 1 + k/load + k(k-1)/load^2 + ... All terms are positive, so nothing cancels, and the sum ends as
-    soon as what remains cannot be seen. Results below the smallest double come out as 0.
-
-    >>> erlang_b([1, 2, 5], 2.0).round(6).tolist()
-    [0.666667, 0.4, 0.036697]
-    """
-    k, a = np.broadcast_arrays(np.asarray(servers, dtype=float), np.asarray(load, dtype=float))
-    inverse = _inverse_erlang_b(k.ravel(), a.ravel())
-    blocking: Floats = (1.0 / inverse).reshape(k.shape)
-    return blocking
-
-
 def erlang_c(servers: ArrayLike, load: ArrayLike) -> Floats:
     """Probability that an arrival has to wait (M/M/k); 1 when the load reaches the servers.
 
@@ -60,38 +44,6 @@ def mmk_wait(servers: ArrayLike, load: ArrayLike) -> Floats:
     with np.errstate(divide="ignore"):
         wait: Floats = np.where(a < k, erlang_c(k, a) / np.maximum(k - a, 0.0), np.inf)
     return wait
-
-
-def mmk_sojourn(servers: ArrayLike, arrival_rate: ArrayLike, service_rate: ArrayLike) -> Floats:
-    """Expected time from arrival until processed of M/M/k (drs eq 1), in the unit of the rates.
-
-    >>> float(mmk_sojourn(3, 10.0, 4.0).round(6))
-    0.601124
-    """
-    return gigk_sojourn(servers, arrival_rate, service_rate)
-
-
-def gigk_sojourn(
-    servers: ArrayLike,
-    arrival_rate: ArrayLike,
-    service_rate: ArrayLike,
-    arrival_scv: ArrayLike = 1.0,
-    service_scv: ArrayLike = 1.0,
-) -> Floats:
-    """Expected sojourn time of GI/G/k by drs eq 5: the M/M/k wait times (a + s) / 2, plus one service time.
-
-    An approximation but for M/M/k itself (exact) and M/G/1 (exact too). Overload is infinite even for
-    constant times, where the factor is 0.
-
-    >>> gigk_sojourn(1, 8.0, 10.0, arrival_scv=1.0, service_scv=[0.0, 1.0, 4.0]).round(6).tolist()
-    [0.3, 0.5, 1.1]
-    """
-    mu = np.asarray(service_rate, dtype=float)
-    wait = mmk_wait(servers, np.asarray(arrival_rate, dtype=float) / mu)
-    variability = (np.asarray(arrival_scv, dtype=float) + np.asarray(service_scv, dtype=float)) / 2
-    with np.errstate(invalid="ignore"):
-        sojourn: Floats = np.where(np.isinf(wait), np.inf, (variability * wait + 1.0) / mu)
-    return sojourn
 
 
 def mmk_wait_curves(first: Floats, load: Floats, length: int) -> Floats:
@@ -122,7 +74,12 @@ def mmk_wait_curves(first: Floats, load: Floats, length: int) -> Floats:
 
 
 def _inverse_erlang_b(servers: Floats, load: Floats) -> Floats:
-    """1 / B of flat arrays, by the descending sum; infinite where B is below the smallest double."""
+    """1 / B of flat arrays, B being the probability that all servers are busy when nobody can wait (M/M/k/k).
+
+    The recurrence 1/B(k) = 1 + (k/load) / B(k-1), unrolled from the top, is 1 + k/load + k(k-1)/load^2 + ... All terms
+    are positive, so nothing cancels, and the sum ends as soon as what remains cannot be seen. It is infinite where B is
+    below the smallest double.
+    """
     if np.add.reduce(servers) <= _FEW:
         return np.array([_few(k, a) for k, a in zip(servers.tolist(), load.tolist(), strict=True)])
     terms = _descending(servers, load, 0, _FIRST_BLOCK)

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from foretide.errors import BatchOverloadError, LatencyOutOfReachError
+from foretide.errors import BatchOverloadError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,20 +115,6 @@ class BatchModel:
         interval = max(self.costs.trigger, self.overhead / (1 - utilization))
         rows = rate * interval
         return SteadyBatches(self.length(rows), interval, rows, utilization)
-
-    def highest_rate_within(self, latency: float) -> float:
-        """Rows a second at which the mean latency just reaches a bound.
-
-        Raises:
-            LatencyOutOfReachError: Even empty batches take longer.
-        """
-        best = self.steady(0.0).mean_latency
-        if best > latency:
-            raise LatencyOutOfReachError(latency, best)
-        # The interval is the trigger until batches fill it; beyond, interval and length are the same.
-        interval = max(self.costs.trigger, latency / 1.5)
-        length = latency - interval / 2
-        return (length - self.overhead) * self.highest_rate / interval if interval else 0.0
 
 
 def stage_work(network: Network, costs: BatchCosts) -> dict[str, float]:

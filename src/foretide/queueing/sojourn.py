@@ -79,17 +79,6 @@ def expected_total_sojourn(network: Network, processors: Mapping[str, int]) -> f
     return float(network.arrival_array @ sojourns) / entering
 
 
-def least_total_sojourn(network: Network) -> float:
-    """What `expected_total_sojourn` approaches with processors without end: every visit's service time.
-
-    Each operator is weighed by its visits. (drs Algorithm 2 adds up plain 1/mu, which refuses targets that
-    can be met when visits are below 1 and accepts targets that cannot when they are above.)
-    """
-    if network.external_rate == 0:
-        raise IdleNetworkError
-    return float(network.load_array.sum()) / network.external_rate
-
-
 def processor_array(network: Network, processors: Mapping[str, int]) -> Floats:
     """Processors by position; every operator must have at least one."""
     problems = [

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.predictors import Predictions, last_value
 
 from foretide.control.policies.admission import Admission, AdmissionSettings
 from foretide.control.policies.bypass import Bypass
@@ -14,7 +15,7 @@ from foretide.control.policies.replicas import Replicas
 from foretide.control.policies.static import Static
 from foretide.control.settings import GuardSettings
 from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
-from foretide.control.simulation.simulate import last_value, simulate_control
+from foretide.control.simulation.simulate import simulate_control
 from foretide.control.step import Control
 from foretide.control.world.setup import Target
 from foretide.queueing.model import BatchCosts
@@ -42,7 +43,10 @@ def runs():
     return {
         "static": lambda: simulate_control(Control((Static(),)), make_scenario(8, 8), Load(STEPS)),
         "replicas": lambda: simulate_control(
-            Control((Replicas(),)), make_scenario(), Load(STEPS), predictor=last_value
+            Control((Replicas(),)),
+            make_scenario(),
+            Load(STEPS),
+            forecast=Predictions(last_value, Load(STEPS), make_scenario()),
         ),
         "reactive": lambda: simulate_control(Control((Reactive(),)), make_scenario(8, 8), Load(NOISE), period=3.0),
         "processors": lambda: simulate_control(

@@ -5,6 +5,14 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.predictors import (
+    Predictions,
+    last_value,
+    moving_average,
+    perfect,
+    replica_error,
+    throughput_degradation,
+)
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +28,7 @@ from foretide.control.policies.static import Static
 from foretide.control.settings import GuardSettings
 from foretide.control.simulation.query import SimulatedQuery
 from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
-from foretide.control.simulation.simulate import last_value, moving_average, perfect, simulate_control
+from foretide.control.simulation.simulate import simulate_control
 from foretide.control.step import Control
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.setup import Target
@@ -206,10 +214,9 @@ def test_steady_load_ends_in_peace():
 
 
 def test_an_hour_of_swings_never_turns_back_within_a_minute():
-    rates = 1000 + 800 * np.sin(np.arange(5400) / 1200 * 2 * np.pi)
-    report = simulate_control(
-        Control((Replicas(),)), make_scenario(8, 8), Load(rates.tolist()), predictor=last_value, period=3.0
-    )
+    load = Load((1000 + 800 * np.sin(np.arange(5400) / 1200 * 2 * np.pi)).tolist())
+    forecast = Predictions(last_value, load, make_scenario(8, 8))
+    report = simulate_control(Control((Replicas(),)), make_scenario(8, 8), load, forecast=forecast, period=3.0)
     for edge in ("parse", "count"):
         changes = [(at, action.replicas) for at, action in of_kind(report, SetReplicas) if action.edge == edge]
         for (before, first), (middle, second), (after, third) in zip(changes, changes[1:], changes[2:], strict=False):
@@ -312,22 +319,24 @@ def test_predictors_are_told_the_past_and_nothing_else():
         told.append(list(history))
         return history[-1]
 
-    report = simulate_control(Control((Replicas(),)), make_scenario(), load, predictor=spy)
+    predictions = Predictions(spy, load, make_scenario())
+    simulate_control(Control((Replicas(),)), make_scenario(), load, forecast=predictions)
     assert all(history == [100.0 * (1 + i) for i in range(len(history))] for history in told)
-    assert report.input_error == pytest.approx(np.mean([1 / (k + 2) for k in range(9)]))
-    sure = simulate_control(Control((Replicas(),)), make_scenario(), load, predictor=perfect(load))
-    assert sure.input_error == pytest.approx(0.0)
+    assert predictions.error == pytest.approx(np.mean([1 / (k + 2) for k in range(9)]))
+    sure = Predictions(perfect(load), load, make_scenario())
+    simulate_control(Control((Replicas(),)), make_scenario(), load, forecast=sure)
+    assert sure.error == pytest.approx(0.0)
     assert moving_average([1.0, 2.0, 3.0], 1, size=2) == 2.5
 
 
 def test_a_report_has_what_the_papers_tables_have():
     load = Load([500.0] * 300)
-    report = simulate_control(Control(), make_scenario(4, 4), load, predictor=last_value)
+    report = simulate_control(Control(), make_scenario(4, 4), load)
     assert report.replica_seconds == pytest.approx(8 * 300, rel=0.02)
     assert report.executor_seconds == pytest.approx(4 * 300, rel=0.02)
-    assert report.throughput_degradation < 0.1
-    assert report.replica_error(lambda rate: 8) == 0
-    assert report.replica_error(lambda rate: 4) == 1
+    assert throughput_degradation(report) < 0.1
+    assert replica_error(report, lambda rate: 8) == 0
+    assert replica_error(report, lambda rate: 4) == 1
     assert report.mean_latency == pytest.approx(report.latency(0.5), rel=0.2)
 
 

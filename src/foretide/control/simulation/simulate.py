@@ -9,7 +9,7 @@ report.latency(0.99), report.replica_seconds, report.actions
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,13 +19,10 @@ from foretide.control.decisions.decision import Decision
 from foretide.control.simulation.query import SimulatedBatch, SimulatedQuery
 from foretide.control.simulation.scenario import ControlScenario
 from foretide.control.step import Control, step
-from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
+from foretide.control.world.forecasts import Forecasts
 from foretide.control.world.setup import Target
 from foretide.control.world.world import World
 from foretide.simulation.fluid import Load
-
-Predictor = Callable[[Sequence[float], int], float]
-"""From the rates of all intervals so far (at least one), the rate a number of intervals ahead."""
 
 ForecastFunction = Callable[[World], Forecasts]
 """Forecasts of anything, from what is measured."""
@@ -42,15 +39,11 @@ class ControlReport:
         load: Rows that fell due.
         batches: Every batch.
         decisions: Those in which an action was chosen.
-        interval: Seconds of the intervals that predictions are made for.
-        predictions: Pairs of the rate predicted for an interval and the rate that came.
     """
 
     load: Load
     batches: tuple[SimulatedBatch, ...]
     decisions: tuple[Decision, ...]
-    interval: float
-    predictions: tuple[tuple[float, float], ...] = ()
 
     @property
     def actions(self) -> int:
@@ -101,34 +94,6 @@ class ControlReport:
         values, weights = self.latencies()
         return float(np.average(values, weights=weights)) if len(values) else math.nan
 
-    @property
-    def throughput_degradation(self) -> float:
-        """pa-sps: how far what comes out in an interval is from what goes in, on average."""
-        edges = np.arange(0.0, self.load.seconds + self.interval / 2, self.interval)
-        commits, rows = [batch.run.commit for batch in self.batches], [batch.rows for batch in self.batches]
-        out, _ = np.histogram(commits, bins=edges, weights=rows)
-        into = np.diff([self.load.due(float(edge)) for edge in edges])
-        busy = into > 0
-        return float(np.mean(np.abs(into[busy] - out[busy]) / into[busy]))
-
-    @property
-    def input_error(self) -> float | None:
-        """pa-sps: mean absolute percentage error of the predicted input; None without predictions."""
-        errors = [abs(rate - predicted) / rate for predicted, rate in self.predictions if rate > 0]
-        return math.fsum(errors) / len(errors) if errors else None
-
-    def replica_error(self, needed: Callable[[float], int]) -> float:
-        """pa-sps: mean absolute percentage error of the active replicas against those that the input needed."""
-        ends = np.arange(self.interval, self.load.seconds + self.interval / 2, self.interval)
-        starts = np.array([batch.run.start for batch in self.batches])
-        errors = []
-        for end in ends:
-            middle = end - self.interval / 2
-            active = self.batches[max(int(np.searchsorted(starts, middle, side="right")) - 1, 0)].replicas
-            right = needed(self.load.mean(end - self.interval, min(end, self.load.seconds)))
-            errors.append(abs(active - right) / right)
-        return math.fsum(errors) / len(errors)
-
 
 def simulate_control(
     control: Control,
@@ -137,8 +102,6 @@ def simulate_control(
     *,
     period: float = 0.0,
     target: Target | None = None,
-    predictor: Predictor | None = None,
-    interval: float = 30.0,
     forecast: ForecastFunction | None = None,
     rng: np.random.Generator | None = None,
     progress: Callable[[float], None] | None = None,
@@ -151,14 +114,11 @@ def simulate_control(
         load: Rows that fall due.
         period: Least seconds between two control cycles; each follows a commit, so 0 is one after every batch.
         target: What the loop is to hold.
-        predictor: Predicts the rate of the next interval from those so far.
-        interval: Seconds of such an interval.
-        forecast: Forecasts anything else, from what is measured.
+        forecast: Forecasts anything, from what is measured.
         rng: With one, rows are simulated one by one, at random; without, they are amounts and nothing is random.
         progress: Called with the share of the load's time that has passed, 0 to 1.
     """
     query, state, setup = SimulatedQuery(scenario, load, rng), control.start(), scenario.setup()
-    predictions = _Predictions(load, predictor, interval, scenario)
     batches: list[SimulatedBatch] = []
     decisions: list[Decision] = []
     next_cycle = 0.0
@@ -169,70 +129,13 @@ def simulate_control(
         if query.now < next_cycle:
             continue
         next_cycle = query.now + period - 1e-9
-        world = World(setup, query.snapshot(), query.observed(), predictions.at(query.now), target or Target())
+        world = World(setup, query.snapshot(), query.observed(), target=target or Target())
         if forecast is not None:
-            both = {**world.forecasts.by_series, **forecast(world).by_series}
-            world = replace(world, forecasts=Forecasts(both))
+            world = replace(world, forecasts=forecast(world))
         state, decision = step(control, state, world)
         if decision.chosen:
             decisions.append(decision)
         if control.mode == "act":
             for action in decision.actions:
                 query.perform(action)
-    return ControlReport(load, tuple(batches), tuple(decisions), interval, predictions.compared())
-
-
-class _Predictions:
-    """Asks a predictor once an interval, and keeps its answers."""
-
-    def __init__(self, load: Load, predictor: Predictor | None, interval: float, scenario: ControlScenario) -> None:
-        self._load, self._predictor, self._interval = load, predictor, interval
-        self._shares = scenario.spout_shares
-        self._history: list[float] = []
-        self._predicted: dict[int, float] = {}
-
-    def _rate(self, index: int) -> float:
-        return self._load.mean(index * self._interval, (index + 1) * self._interval)
-
-    def at(self, now: float) -> Forecasts:
-        whole = min(int(now / self._interval), int(self._load.seconds / self._interval))
-        self._history += [self._rate(index) for index in range(len(self._history), whole)]
-        if self._predictor is None or not self._history:
-            return Forecasts()
-        if whole not in self._predicted:
-            self._predicted[whole] = max(0.0, self._predictor(self._history, 1))
-        return Forecasts(
-            {
-                ("arrival_rate", spout): Forecast(
-                    "predictor", (ForecastPoint(self._interval, self._predicted[whole] * share),)
-                )
-                for spout, share in self._shares.items()
-            }
-        )
-
-    def compared(self) -> tuple[tuple[float, float], ...]:
-        """Each prediction whose interval is over, and the rate that came."""
-        whole = int(self._load.seconds / self._interval)
-        return tuple((rate, self._rate(index)) for index, rate in sorted(self._predicted.items()) if index < whole)
-
-
-def last_value(history: Sequence[float], horizon: int) -> float:  # noqa: ARG001
-    """Predicts the last rate: Basic in pa-sps."""
-    return history[-1]
-
-
-def moving_average(history: Sequence[float], horizon: int, size: int = 5) -> float:  # noqa: ARG001
-    """Predicts the mean of the last few rates."""
-    recent = history[-size:]
-    return sum(recent) / len(recent)
-
-
-def perfect(load: Load, interval: float = 30.0) -> Predictor:
-    """Knows the load: what no predictor can beat."""
-
-    def predict(history: Sequence[float], horizon: int) -> float:
-        start = (len(history) + horizon - 1) * interval
-        end = min(start + interval, load.seconds)
-        return load.mean(start, end) if end > start else history[-1]
-
-    return predict
+    return ControlReport(load, tuple(batches), tuple(decisions))
