@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import settings
 
 import foretide as ft
-from helpers import QUICK
+from helpers import COMPILED, QUICK
 
 settings.register_profile("foretide", deadline=None)  # no test depends on how fast the machine is
 settings.load_profile("foretide")
@@ -26,6 +28,16 @@ def spark():
     session.stop()
 
 
+@pytest.fixture(scope="module")
+def compiled_plans(spark):
+    """Whole-stage code generation for the tests of a module, as outside of tests."""
+    for name, value in COMPILED.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in COMPILED:
+        spark.conf.set(name, QUICK[name])
+
+
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory, monkeypatch):
     """No test sees the pipelines of the user who runs it."""
@@ -34,14 +46,27 @@ def own_home(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def start(spark, tmp_path):
-    """Starts pipelines below a temporary folder, and stops what a test leaves running."""
+    """Starts pipelines in a temporary folder, without monitoring by default, and stops what a test leaves running."""
+    with starting(spark, tmp_path) as start_pipeline:
+        yield start_pipeline
+
+
+@pytest.fixture(scope="module")
+def start_shared(spark, tmp_path_factory):
+    """As `start`, for pipelines that several tests of a module look at while they run."""
+    with pytest.MonkeyPatch.context() as patch, starting(spark, tmp_path_factory.mktemp("shared")) as start_pipeline:
+        patch.setenv("FORETIDE_HOME", str(tmp_path_factory.mktemp("home")))
+        yield start_pipeline
+
+
+@contextlib.contextmanager
+def starting(spark, folder):
     started = []
 
     def start_pipeline(topology, sink=None, checkpoint=None, **settings):
-        settings.setdefault("trigger", "0 seconds")
-        chosen = ft.RunSettings(**settings)
-        where = checkpoint or str(tmp_path / "checkpoint")
-        pipeline = ft.submit(spark, topology, sink or ft.Parquet(str(tmp_path / "output")), where, chosen)
+        chosen = ft.RunSettings(**{"trigger": "0 seconds", "monitoring": None, **settings})
+        where = checkpoint or str(folder / "checkpoint")
+        pipeline = ft.submit(spark, topology, sink or ft.Parquet(str(folder / "output")), where, chosen)
         started.append(pipeline)
         return pipeline
 

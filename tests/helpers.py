@@ -16,8 +16,13 @@ QUICK = {
     "spark.driver.extraJavaOptions": QUICK_JAVA,
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""Spark for many short queries, without checksum files."""
+"""Spark for many short queries: without checksum files, and with interpreted plans, as compiling takes longer here."""
+
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Plans as Spark compiles them outside of tests: their graphs look different."""
 
 
 def wait_for(condition, pipeline=None, seconds=600):

@@ -109,7 +109,7 @@ def test_routes_of_a_running_pipeline_are_shown_and_set_from_another_terminal(st
 def test_the_load_of_a_running_pipeline_is_shown_exported_and_forecast(start, tmp_path):
     source = ft.Replay(Keyed(seed=1), ft.Curve.constant(200, 60))
     topology = ft.Topology("watched", [ft.Spout("s", source)], [ft.Bolt("b", lambda df: df, [ft.From("s")], pool=2)])
-    pipeline = start(topology)
+    pipeline = start(topology, monitoring=ft.MonitorSettings())
     wait_for(lambda: len(pipeline.reports) > 3, pipeline)
     wait_for(lambda: not pipeline.monitor.problems and "input_rows" in say("metrics", "watched", "--json"), pipeline)
     shown = say("metrics", "watched")

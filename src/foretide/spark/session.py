@@ -1,4 +1,4 @@
-"""Starting Spark the way Foretide needs it, with a clear sentence when Java is missing."""
+"""Starting Spark the way Foretide needs it, with a clear message when Java is missing."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 
 from foretide.errors import EnvironmentNotReadyError
 from foretide.spark.executors.exclusion_list import QUARANTINE_SETTINGS
+from foretide.spark.modes import MODE_SETTINGS
+from foretide.topology.modes import MICRO_BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +26,6 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 SETTINGS: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",  # a Python task costs a third of what it costs over TCP
-    "spark.sql.adaptive.streaming.stateless.enabled": "false",  # adaptive execution would merge an edge's tasks
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "ERROR",
@@ -32,8 +33,14 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     **QUARANTINE_SETTINGS,
+    **MODE_SETTINGS[MICRO_BATCH.name],
 }
-"""What `session` sets; anything can be set otherwise by its `settings`."""
+"""What `session` sets; its argument `settings` goes before them."""
+
+_LOCAL_SETTINGS: Mapping[str, str] = {
+    "spark.python.daemon.module": "foretide.spark.python_daemon",  # prints no BrokenPipeError into the terminal
+}
+"""What it sets for local masters, too: executors elsewhere may have no Foretide, and have no terminal."""
 
 
 def session(
@@ -43,11 +50,12 @@ def session(
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
-    if master.startswith("local"):
+    local = master.startswith("local")
+    if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName(name)
-    chosen = {**SETTINGS, **(settings or {})}
-    chosen[_JAVA_OPTIONS] = f"{_quiet()} {chosen.get(_JAVA_OPTIONS, '')}".strip()
+    chosen = {**SETTINGS, **(_LOCAL_SETTINGS if local else {}), **(settings or {})}
+    chosen[_JAVA_OPTIONS] = f"{_log_option()} {chosen.get(_JAVA_OPTIONS, '')}".strip()
     for key, value in chosen.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
@@ -55,35 +63,35 @@ def session(
     return spark
 
 
-def _quiet() -> str:
+def _log_option() -> str:
     """Spark's log at level ERROR from its first line on."""
     return f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 
 
 def check_java() -> None:
-    """Raise with one clear sentence unless a new enough Java is there."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
+    """Raise an error that says what to do unless a new enough Java is installed."""
+    java_home = os.environ.get("JAVA_HOME")
+    java = str(Path(java_home) / "bin" / "java") if java_home else "java"
     if shutil.which(java) is None:
         raise EnvironmentNotReadyError(
             f"Java {_OLDEST_JAVA} or newer is needed and '{java}' was not found: install a JDK "
             "(Debian: apt install openjdk-17-jre-headless) or point JAVA_HOME at one."
         )
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    if (major := java_major(said)) < _OLDEST_JAVA:
+    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    if (major := java_major(output)) < _OLDEST_JAVA:
         raise EnvironmentNotReadyError(
             f"Java {_OLDEST_JAVA} or newer is needed, but '{java}' is version {major or 'unknown'}: install a newer "
             "JDK (Debian: apt install openjdk-17-jre-headless) or point JAVA_HOME at one."
         )
 
 
-def java_major(said: str) -> int:
-    """The major version in what `java -version` says, 0 when there is none.
+def java_major(output: str) -> int:
+    """The major version in the output of `java -version`, 0 when there is none.
 
     >>> java_major('openjdk version "17.0.15" 2025-04-15')
     17
     >>> java_major('java version "1.8.0_392"')
     8
     """
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    found = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(found.group(1)) if found else 0

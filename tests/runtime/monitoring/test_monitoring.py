@@ -23,6 +23,8 @@ from foretide.store.metric_store import MetricStore
 from foretide.workloads.keyed import Keyed
 from helpers import rows_taken, wait_for, work_off
 
+pytestmark = pytest.mark.usefixtures("compiled_plans")
+
 MEAN, SCV = 0.002, 1.5
 
 
@@ -104,7 +106,7 @@ def test_every_operator_of_a_branching_topology_gets_its_own_tuples_tasks_and_fl
             ft.Bolt("count", per_second, [ft.From("both", ft.Fields("key"))]),
         ],
     )
-    pipeline = start(topology)
+    pipeline = start(topology, monitoring=ft.MonitorSettings())
     first = threading.Event()
     seen = []
     pipeline.on_report(lambda report, _: (seen.append((report, pipeline.monitor.snapshot())), first.set()))
@@ -144,7 +146,7 @@ def test_latency_is_that_of_tuples_and_sources_without_a_clock_are_asked_for_it(
         [ft.Spout("ticks", ft.Rate(100), event_time="timestamp")],
         [ft.Bolt("keep", lambda df: df, [ft.From("ticks")], pool=2)],
     )
-    pipeline = start(topology)
+    pipeline = start(topology, monitoring=ft.MonitorSettings())
     wait_for(lambda: rows_taken(pipeline) >= 200, pipeline)
     pipeline.stop()
     report = next(report for report in pipeline.reports if report.input_rows)
@@ -160,7 +162,7 @@ def test_without_a_clock_latency_is_not_known(start):
     topology = ft.Topology(
         "watched", [ft.Spout("ticks", ft.Rate(100))], [ft.Bolt("keep", lambda df: df, [ft.From("ticks")], pool=2)]
     )
-    pipeline = start(topology)
+    pipeline = start(topology, monitoring=ft.MonitorSettings())
     work_off(pipeline, 100)
     assert pipeline.monitor.snapshot().figure("latency_p99_ms") == Unknown("not yet known")
     assert isinstance(pipeline.monitor.snapshot().figure("input_rows_per_second"), Known)
@@ -173,7 +175,7 @@ def test_an_event_time_that_is_not_there_is_a_problem_of_the_topology(start):
         [ft.Bolt("keep", lambda df: df, [ft.From("ticks")])],
     )
     with pytest.raises(ft.errors.TopologyError, match=r"no column 'when'.*timestamp"):
-        start(topology)
+        start(topology, monitoring=ft.MonitorSettings())
 
 
 class Inbox(BaseHTTPRequestHandler):

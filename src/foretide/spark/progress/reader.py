@@ -1,4 +1,4 @@
-"""Reading back what a running query did, batch by batch, as values."""
+"""What a running query did, batch by batch, as values."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from foretide.spark.compile.timing import Timers
     from foretide.topology.shape import PlanShape
 
-_PATIENCE = 5.0
+_PATIENCE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class QueryState:
-    """Whether a query lives, whether a batch is under way, and what it died of."""
+    """Whether a query is active, whether a batch is under way, and the error it failed with."""
 
     active: bool
     busy: bool
@@ -41,7 +41,7 @@ class QueryReader:
     """Turns the progress of one run of a query into reports, each batch once, in order.
 
     Reports come a little after the batch: Spark's metrics of an execution arrive by its event queue. A batch whose
-    metrics do not come within five seconds is reported without them.
+    metrics do not come within `patience` seconds is reported without them.
     """
 
     def __init__(
@@ -51,13 +51,14 @@ class QueryReader:
         timers: Timers | None = None,
         *,
         per_task_every: float = 0.0,
+        patience: float = _PATIENCE_SECONDS,
     ) -> None:
         self._query = query
         self._shape = shape
         self._timers = timers
         self._last = -1
         self._waiting: deque[tuple[float, StreamingQueryProgress]] = deque()
-        self._per_task_every = per_task_every
+        self._per_task_every, self._patience = per_task_every, patience
         self._next_per_task = 0.0
         self._rest: SparkRest | None = None
         self._executions: Executions | None = None
@@ -73,37 +74,37 @@ class QueryReader:
     def reports(self) -> list[BatchReport]:
         """The batches that finished since the last call."""
         now = time.monotonic()
-        self._waiting.extend((now, progress) for progress in self._fresh())
+        self._waiting.extend((now, progress) for progress in self._new_progress())
         reports = []
         while self._waiting:
             since, progress = self._waiting[0]
             flows = self._flows(progress.batchId)
-            if flows is None and self.unavailable is None and now - since < _PATIENCE:
+            if flows is None and self.unavailable is None and now - since < self._patience:
                 break
             self._waiting.popleft()
             reports.append(read_report(progress, flows, self._timers.since_last() if self._timers else {}))
         return reports
 
-    def _fresh(self) -> list[StreamingQueryProgress]:
-        if not self._has_news():
+    def _new_progress(self) -> list[StreamingQueryProgress]:
+        if not self._may_have_finished():
             return []
         latest = self._query.lastProgress
         if latest is None or latest.batchId <= self._last:
             return []
         recent = [latest] if latest.batchId == self._last + 1 else self._query.recentProgress
-        fresh = [progress for progress in recent if progress.batchId > self._last and "addBatch" in progress.durationMs]
-        if fresh:
-            self._last = fresh[-1].batchId
-        return fresh
+        new = [progress for progress in recent if progress.batchId > self._last and "addBatch" in progress.durationMs]
+        if new:
+            self._last = new[-1].batchId
+        return new
 
-    def _has_news(self) -> bool:
-        """Whether there may be a batch to report; a short question, because the whole progress is dear to ask for."""
-        behind: Any = getattr(self._query, "_jsq", None)
-        latest = None if behind is None else behind.lastProgress()
-        return behind is None or (latest is not None and latest.batchId() > self._last)
+    def _may_have_finished(self) -> bool:
+        """Whether there may be a batch to report: a cheap question, as fetching the whole progress is expensive."""
+        java_query: Any = getattr(self._query, "_jsq", None)
+        latest = None if java_query is None else java_query.lastProgress()
+        return java_query is None or (latest is not None and latest.batchId() > self._last)
 
     def prepare(self) -> None:
-        """Get in touch with Spark before the first batch ends: its REST interface takes seconds to wake up."""
+        """Connect before the first batch ends: Spark's REST interface takes seconds to answer for the first time."""
         self._flows(batch=-1)
 
     def _flows(self, batch: int) -> Flows | None:
@@ -132,7 +133,7 @@ class QueryReader:
         return bool(self._waiting)
 
     def close(self) -> None:
-        """Let go of the connection to Spark."""
+        """Close the connection to Spark's REST interface."""
         if self._rest is not None:
             self._rest.close()
 
@@ -140,7 +141,7 @@ class QueryReader:
 def read_report(
     progress: StreamingQueryProgress, flows: Flows | None = None, python: dict[str, BoltTimes] | None = None
 ) -> BatchReport:
-    """What a query's progress says of a batch, with what Spark's REST interface and the bolts add to it."""
+    """The report of a batch from the query's progress, Spark's REST interface (`flows`) and the Python bolts."""
     duration = progress.durationMs.get("triggerExecution", 0) / 1000
     observed = progress.observedMetrics
     routes = observed.get(OBSERVATION)
