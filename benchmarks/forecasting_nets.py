@@ -27,13 +27,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from foretide.forecasting.budget import TrainingBudget
-from foretide.forecasting.keys.forecaster import KeyNet, KeyNetSettings
+from benchmarks.rivals.key_scores import heavy_recall, top_recall, total_variation
+from benchmarks.rivals.worker_models import arima_one_step, svr_one_step
+from foretide.forecasting.keys.forecaster import KeyNet
 from foretide.forecasting.keys.models import KeyEwma, KeyModel, LastWindow
-from foretide.forecasting.keys.scores import heavy_recall, top_recall, total_variation
-from foretide.forecasting.workers.baselines import arima_one_step, svr_one_step
+from foretide.forecasting.settings import KeyNetSettings, TrainingBudget, WorkerNetSettings
 from foretide.forecasting.workers.forecaster import WorkerForecaster
-from foretide.forecasting.workers.frames import MachineFrame, WorkerHistory, WorkerNetSettings
+from foretide.forecasting.workers.frames import MachineFrame, WorkerHistory
 from foretide.workloads.colocated import colocated_steps
 from foretide.workloads.hot_keys import zipf_windows
 

@@ -15,9 +15,9 @@ from foretide.control.rehearsal_rig import Hog, Load, Rig
 from foretide.control.step import Control
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.errors import WorkloadError
-from foretide.forecasting.budget import TrainingBudget
+from foretide.forecasting.settings import TrainingBudget, WorkerNetSettings
 from foretide.forecasting.workers.forecaster import WorkerForecaster
-from foretide.forecasting.workers.frames import MachineFrame, WorkerNetSettings
+from foretide.forecasting.workers.frames import MachineFrame
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.workloads.announced import Trouble, reading, troubles

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
-from foretide.forecasting.load.neural import NeuralNet
-from foretide.forecasting.load.registry import MODELS, NEEDS_NUMPY_ONLY
-from foretide.forecasting.workers.frames import WorkerNetSettings
+from foretide.forecasting.load.registry import LAST_VALUE, NUMPY_MODELS
+from foretide.forecasting.settings import WorkerNetSettings
 
-LIGHT: tuple[str, ...] = (*(kind.name for kind in NEEDS_NUMPY_ONLY), NeuralNet.name)
+LIGHT: tuple[str, ...] = (*NUMPY_MODELS, "neural net")
 """Models that, once fitted elsewhere, go on from their state without fitting anything here."""
 
 SYMPTOMS = ("worker_slowness", "worker_tuple_execution_time_ms", "worker_inbound_queuing_time_ms")
@@ -56,7 +55,7 @@ class ForecastSettings:
     spouts: tuple[str, ...] | None = None
     step: Seconds = 1.0
     horizons: tuple[Seconds, ...] = (1.0, 3.0, 10.0, 30.0, 60.0)
-    models: tuple[str, ...] = tuple(kind.name for kind in NEEDS_NUMPY_ONLY)
+    models: tuple[str, ...] = NUMPY_MODELS
     seasons: tuple[Seconds, ...] | None = None
     seed: int = 0
     remember: Seconds = 7200.0
@@ -116,8 +115,7 @@ class ForecastSettings:
     @property
     def expert_names(self) -> tuple[str, ...]:
         """The models in the order of a mix: the last value is always in, and first."""
-        first = next(iter(MODELS))
-        return (first, *(name for name in self.models if name != first))
+        return (LAST_VALUE, *(name for name in self.models if name != LAST_VALUE))
 
     def steps(self, seconds: float) -> int:
         """Seconds as whole steps, at least one."""

@@ -91,7 +91,7 @@ class KeyWindows:
         """Take in what the net says of the window that is open, if it has said it by now."""
         expected = None if self._seer is None else self._seer.expected(self.count)
         for vote, shares in zip(self._votes, expected or (), strict=False):
-            vote.hear(MODEL, shares)
+            vote.add(MODEL, shares)
 
     @property
     def told(self) -> int:

@@ -142,7 +142,7 @@ class Controller:
     def outlook(self, metric: str, subject: str) -> Forecast | None:
         """What is foreseen of a figure, whether it may vote or not."""
         seer = self._senses.seer
-        return None if seer is None else seer.foresight(time.time()).outlooks.get((metric, subject))
+        return None if seer is None else seer.forecasts(time.time()).outlooks.get((metric, subject))
 
     @property
     def problems(self) -> list[str]:
@@ -232,7 +232,7 @@ class Controller:
             setup,
             snapshot,
             observed,
-            Forecasts() if seer is None else seer.foresight(snapshot.at),
+            Forecasts() if seer is None else seer.forecasts(snapshot.at),
             self.target,
             self._orders.actions(observed),
             joins=self.joins,
