@@ -37,7 +37,7 @@ from foretide.control.step import Control, step
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import OperatorSetup, Setup, Target
 from foretide.control.world.world import World
-from foretide.forecasting.load.registry import MODELS, make
+from foretide.forecasting.load.registry import NAMES, make
 from foretide.metrics.catalogue.registry import at_level
 from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Snapshot
@@ -74,7 +74,7 @@ SIMPLE: dict[str, Callable[[Load], Predictor | None]] = {
     "moving average": lambda _: moving_average,
     "perfect": lambda load: perfect(load, INTERVAL),
 }
-PREDICTORS = SIMPLE | {name: model(name) for name in (*MODELS, "mix") if name not in SIMPLE}
+PREDICTORS = SIMPLE | {name: model(name) for name in NAMES if name not in SIMPLE}
 """Makes a predictor for a load. Only `perfect` looks at it; the others see the history alone."""
 
 LIGHT = SIMPLE | {name: PREDICTORS[name] for name in ("linear regression", "fft", "ridge", "arima")}

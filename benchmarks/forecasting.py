@@ -1,4 +1,4 @@
-"""How well load is foreseen: rolling origin over the last 30 % of five tweet volumes and the taxi counts.
+"""Forecasts of load: backtests over the last 30 % of five tweet volumes and the taxi counts.
 
 Every model learns value by value and is fitted again on its own cadence (every 1,000 or 2,000 values, and when it
 notices drift); a forecast sees nothing of what it is scored against. The mean is scored by RMSE, the median by MAPE
@@ -12,23 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from foretide.forecasting.backtest import Horizon, Rolled, roll_mix
-from foretide.forecasting.load.registry import make_mix
-from foretide.forecasting.scores import bootstrap_difference, percentage_errors
-from foretide.forecasting.seasons import calendar_seasons
-from foretide.reports.forecast_plot import draw_rolled
+from benchmarks.rivals.bootstrap import bootstrap_difference
+from foretide.forecasting.backtest import Backtest, Horizon, roll_ensemble
+from foretide.forecasting.history import calendar_seasons
+from foretide.forecasting.load.registry import make_ensemble
+from foretide.forecasting.scores import percentage_errors
+from foretide.reports.forecast_plot import draw_backtest
 from foretide.workloads.traces import TRACES, load_trace
 
 HORIZONS = (1, 3)
 SHARE = 0.3
 QUICK_SERIES, QUICK_LENGTH = ("tweets-goog", "taxi"), 1500
 
-Results = dict[str, tuple[Rolled, ...]]
+Results = dict[str, tuple[Backtest, ...]]
 
 
 def run(*, quick: bool, folder: Path) -> dict[str, Any]:
-    """Tables for each horizon, the comparison of the mix with the best single model, and pictures."""
-    results = {name: rolled(name, quick=quick) for name in (QUICK_SERIES if quick else TRACES)}
+    """Tables for each horizon, the comparison of the ensemble with the best single model, and pictures."""
+    results = {name: backtests(name, quick=quick) for name in (QUICK_SERIES if quick else TRACES)}
     tables: dict[str, Any] = {}
     for place, steps in enumerate(HORIZONS):
         for title, field, combine in (
@@ -38,20 +39,20 @@ def run(*, quick: bool, folder: Path) -> dict[str, Any]:
             ("share of truths inside the 80 % interval", "coverage_80", np.mean),
         ):
             tables[f"{steps} ahead: {title}"] = table(results, place, field, combine)
-        tables[f"{steps} ahead: MAPE of the mix less that of the best single model (block bootstrap, 95 %)"] = compared(
-            results, place
+        tables[f"{steps} ahead: MAPE of the ensemble less that of the best single model (block bootstrap, 95 %)"] = (
+            compared(results, place)
         )
-        tables[f"{steps} ahead: single models that beat the mix on both RMSE and MAPE"] = beaten(results, place)
+        tables[f"{steps} ahead: single models that beat the ensemble on both RMSE and MAPE"] = beaten(results, place)
     tables["seconds"] = seconds(results)
     for name, each in results.items():
-        tables[f"picture of {name}"] = str(draw_rolled(each[0], 0, folder / f"forecast-{name}.svg", 300))
+        tables[f"picture of {name}"] = str(draw_backtest(each[0], 0, folder / f"forecast-{name}.svg", 300))
     return tables
 
 
-def rolled(name: str, *, quick: bool) -> tuple[Rolled, ...]:
+def backtests(name: str, *, quick: bool) -> tuple[Backtest, ...]:
     trace = load_trace(name)
     values = trace.values[:QUICK_LENGTH] if quick else trace.values  # quick runs show nothing of the scored part
-    return roll_mix(make_mix(HORIZONS, calendar_seasons(trace.period_seconds)), values.tolist(), SHARE)
+    return roll_ensemble(make_ensemble(HORIZONS, calendar_seasons(trace.period_seconds)), values.tolist(), SHARE)
 
 
 def geometric(values: list[float]) -> float:
@@ -79,9 +80,9 @@ def shares(horizon: Horizon) -> Any:
 def compared(results: Results, place: int) -> list[dict[str, Any]]:
     """On each series against the model that is best there, and on all against the one that is best on average."""
     rows = []
-    for name, (mix, *singles) in results.items():
+    for name, (ensemble, *singles) in results.items():
         best = min(singles, key=lambda one: one.horizons[place].scores.mape)
-        rows.append(difference(name, best.name, shares(mix.horizons[place]), shares(best.horizons[place])))
+        rows.append(difference(name, best.name, shares(ensemble.horizons[place]), shares(best.horizons[place])))
     count = len(next(iter(results.values())))
     means = [np.mean([each[i].horizons[place].scores.mape for each in results.values()]) for i in range(1, count)]
     index = 1 + int(np.argmin(means))
@@ -89,9 +90,11 @@ def compared(results: Results, place: int) -> list[dict[str, Any]]:
     return [*rows, difference("all series", next(iter(results.values()))[index].name, *pooled)]
 
 
-def difference(series: str, best: str, mix: Any, single: Any) -> dict[str, Any]:
-    change, low, high = (100 * each for each in bootstrap_difference(mix, single, np.random.default_rng(1)))
-    verdict = "mix higher beyond noise" if low > 0 else ("mix lower beyond noise" if high < 0 else "no difference")
+def difference(series: str, best: str, ensemble: Any, single: Any) -> dict[str, Any]:
+    change, low, high = (100 * each for each in bootstrap_difference(ensemble, single, np.random.default_rng(1)))
+    verdict = (
+        "ensemble higher beyond noise" if low > 0 else ("ensemble lower beyond noise" if high < 0 else "no difference")
+    )
     return {"series": series, "best single": best, "difference": change, "low": low, "high": high, "verdict": verdict}
 
 
@@ -104,8 +107,10 @@ def beaten(results: Results, place: int) -> list[dict[str, Any]]:
             ("mape", average_percent, "average"),
         )
     )
-    better = [name for name in rmses if rmses[name] < rmses["mix"] and mapes[name] < mapes["mix"]]
-    return [{"models": ", ".join(better) or "none", "mix RMSE": rmses["mix"], "mix MAPE": mapes["mix"]}]
+    better = [name for name in rmses if rmses[name] < rmses["ensemble"] and mapes[name] < mapes["ensemble"]]
+    return [
+        {"models": ", ".join(better) or "none", "ensemble RMSE": rmses["ensemble"], "ensemble MAPE": mapes["ensemble"]}
+    ]
 
 
 def seconds(results: Results) -> list[dict[str, Any]]:

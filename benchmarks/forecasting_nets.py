@@ -29,13 +29,13 @@ import pandas as pd
 
 from benchmarks.generators.colocated import colocated_steps
 from benchmarks.generators.hot_keys import zipf_windows
-from foretide.forecasting.budget import TrainingBudget
-from foretide.forecasting.keys.forecaster import KeyNet, KeyNetSettings
+from benchmarks.rivals.key_scores import heavy_recall, top_recall, total_variation
+from benchmarks.rivals.worker_models import arima_one_step, svr_one_step
+from foretide.forecasting.keys.forecaster import KeyNet
 from foretide.forecasting.keys.models import KeyEwma, KeyModel, LastWindow
-from foretide.forecasting.keys.scores import heavy_recall, top_recall, total_variation
-from foretide.forecasting.workers.baselines import arima_one_step, svr_one_step
+from foretide.forecasting.settings import KeyNetSettings, TrainingBudget, WorkerNetSettings
 from foretide.forecasting.workers.forecaster import WorkerForecaster
-from foretide.forecasting.workers.frames import MachineFrame, WorkerHistory, WorkerNetSettings
+from foretide.forecasting.workers.frames import MachineFrame, WorkerHistory
 
 RECORDING = Path(__file__).parent / "data" / "workers.parquet"
 STEP_SECONDS = 5.0

@@ -39,7 +39,7 @@ def moving_keys(*, quick: bool) -> list[dict[str, Any]]:
                 expected = model.forecast(1)[0].shares()
                 found[name].append(laid(planned(expected, settings), actual))
                 if isinstance(model, KeyNet):
-                    vote.hear(model.name, expected)
+                    vote.add(model.name, expected)
             best = vote.best
             found[BEST].append(laid(planned({} if best is None else best.shares, settings), actual))
             found["reactive"].append(laid(kept, actual))

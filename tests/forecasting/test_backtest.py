@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from foretide.errors import NotEnoughHistoryError
-from foretide.forecasting.backtest import roll, roll_mix
+from foretide.forecasting.backtest import roll, roll_ensemble
 from foretide.forecasting.forecaster import LEVELS
-from foretide.forecasting.load.drift import DriftDetector
-from foretide.forecasting.load.registry import make, make_mix
-from foretide.forecasting.load.ridge import Ridge
-from foretide.forecasting.load.simple import Ewma, LastValue
-from foretide.forecasting.scores import bootstrap_difference, covered, mape, pinball, rmse, score, smape
-from foretide.forecasting.seasons import calendar_seasons, find_seasons
+from foretide.forecasting.history import calendar_seasons, find_seasons
+from foretide.forecasting.load.calibration import DriftDetector
+from foretide.forecasting.load.lags import Ridge
+from foretide.forecasting.load.registry import make, make_ensemble
+from foretide.forecasting.scores import covered, mape, pinball, rmse, score, smape
 from foretide.workloads.traces import load_trace
 
 
@@ -44,16 +43,7 @@ def test_the_last_value_scores_one_and_perfection_zero():
     assert score(truth, quantiles, truth, truth).relative_rmse == 1
 
 
-def test_the_block_bootstrap_is_wider_than_a_plain_one_for_errors_that_go_together():
-    rng = np.random.default_rng(4)
-    together = np.repeat(rng.normal(0, 1, 100), 50)
-    _, low, high = bootstrap_difference(together, np.zeros(5000), np.random.default_rng(1), block=100)
-    _, plain_low, plain_high = bootstrap_difference(together, np.zeros(5000), np.random.default_rng(1), block=1)
-    assert high - low > 3 * (plain_high - plain_low)
-    assert low < together.mean() < high
-
-
-@pytest.mark.parametrize("name", ["last value", "ewma", "ridge", "mix"])
+@pytest.mark.parametrize("name", ["last value", "ewma", "ridge", "ensemble"])
 def test_a_forecast_never_sees_what_it_is_scored_against(name):
     values = load_trace("taxi").values[:600].tolist()
     changed = values[:500] + [9e5] * 100
@@ -67,12 +57,16 @@ def test_a_forecast_never_sees_what_it_is_scored_against(name):
 
 
 def _model(name):
-    return make_mix((1, 3), (48,), kinds=(LastValue, Ewma, Ridge)) if name == "mix" else make(name, (1, 3), (48,))
+    return (
+        make_ensemble((1, 3), (48,), names=("last value", "ewma", "ridge"))
+        if name == "ensemble"
+        else make(name, (1, 3), (48,))
+    )
 
 
-def test_rolling_a_mix_scores_its_experts_as_rolling_them_alone():
+def test_rolling_an_ensemble_scores_its_members_as_rolling_them_alone():
     values = load_trace("taxi").values[:500].tolist()
-    results = roll_mix(_model("mix"), values)
+    results = roll_ensemble(_model("ensemble"), values)
     alone = roll(_model("ewma"), values)
     together = next(each for each in results if each.name == "ewma")
     assert [each.scores for each in together.horizons] == [each.scores for each in alone.horizons]

@@ -9,11 +9,12 @@ from foretide.errors import EnvironmentNotReadyError
 from foretide.forecasting.load import neural as mlp
 from foretide.forecasting.load import scikit as learners
 from foretide.forecasting.load.neural import NeuralNet
-from foretide.forecasting.load.registry import NEEDS_EXTRA, NEEDS_NUMPY_ONLY
+from foretide.forecasting.load.registry import EXTRA_MODELS, NUMPY_MODELS, model_class
 
 
-@pytest.mark.parametrize("kind", NEEDS_EXTRA)
-def test_a_missing_package_is_named_with_what_to_install(kind, monkeypatch):
+@pytest.mark.parametrize("name", EXTRA_MODELS)
+def test_a_missing_package_is_named_with_what_to_install(name, monkeypatch):
+    kind = model_class(name)
     mlp._trainer.cache_clear()
     learners._controller.cache_clear()
     for package in [name for name in sys.modules if name.split(".")[0] in kind.needs] + list(kind.needs):
@@ -23,9 +24,9 @@ def test_a_missing_package_is_named_with_what_to_install(kind, monkeypatch):
         model.learn(np.random.default_rng(1).uniform(5, 9, 80).tolist())
 
 
-@pytest.mark.parametrize("kind", NEEDS_NUMPY_ONLY)
-def test_simple_models_say_that_they_need_nothing(kind):
-    assert kind.needs == ()
+@pytest.mark.parametrize("name", NUMPY_MODELS)
+def test_simple_models_need_nothing(name):
+    assert model_class(name).needs == ()
 
 
 def test_the_net_stops_early_and_a_later_fit_starts_from_its_weights():

@@ -19,10 +19,6 @@ except foretide.errors.EnvironmentNotReadyError as error:
     [
         ("jax", "import foretide.forecasting.workers.forecaster"),
         ("equinox", "import foretide.forecasting.keys.forecaster"),
-        (
-            "sklearn.svm",
-            "import numpy, foretide.forecasting.workers.baselines as b; b.svr_one_step(numpy.arange(40.0), 30)",
-        ),
     ],
 )
 def test_without_the_extra_the_error_says_what_to_install(package, job):

@@ -7,9 +7,8 @@ import pytest
 
 from foretide.errors import ForecastError, ModelFolderError
 from foretide.forecasting.load.registry import NAMES
-from foretide.forecasting.saved import load_model, save_model
+from foretide.forecasting.saved import continue_training, load_model, save_model, train
 from foretide.forecasting.series import Series, load_series
-from foretide.forecasting.training import go_on, train
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +55,7 @@ def test_saving_again_replaces_the_model_and_leaves_nothing_behind(series, tmp_p
 def test_going_on_learns_what_is_new_and_fits_again(series):
     model, card = train(first(series, 150), "neural net", horizons=(1,))
     fits = model.fits
-    card = go_on(model, card, series)
+    card = continue_training(model, card, series)
     assert card.values == model.count == 260
     assert model.fits > fits
 
@@ -65,9 +64,9 @@ def test_going_on_with_another_series_is_refused(series):
     model, card = train(first(series, 150), "ewma", horizons=(1,))
     other = Series("other", tuple(value + 5 for value in series.values), None)
     with pytest.raises(ModelFolderError, match="does not begin with them"):
-        go_on(model, card, other)
+        continue_training(model, card, other)
     with pytest.raises(ModelFolderError, match="does not begin with them"):
-        go_on(model, card, first(series, 100))
+        continue_training(model, card, first(series, 100))
 
 
 def test_folders_without_a_whole_model_of_ours_are_refused(series, tmp_path):
@@ -113,9 +112,9 @@ def test_parquet_is_read_too_and_what_is_no_series_is_refused(tmp_path):
     assert load_series(str(tmp_path / "load.parquet")) == Series("load", (1.0, 2.0), None)
     for name, content, says in (
         ("a.parquet", "nonsense", "cannot be read"),
-        ("a.txt", "1", "should end in"),
+        ("a.txt", "1", "must end in"),
         ("a.csv", "x\nhello\n", "no column of numbers"),
-        ("b.csv", "x\n-1\n", "value 1 of 1 is -1"),
+        ("b.csv", "x\n-1\n", "value 1 of 1 must be"),
     ):
         (tmp_path / name).write_text(content)
         with pytest.raises(ForecastError, match=says):

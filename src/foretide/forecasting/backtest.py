@@ -1,4 +1,4 @@
-"""Rolling origin: forecast from every step of the last part of a series, each time from what came before alone."""
+"""Backtests by rolling origin: a forecast from every step of the last part of a series, from earlier values only."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Progress = Callable[[float], None]
 Clock = Callable[[], float]
 
 _CHUNK = 250
-_FEWEST = 20
+_MIN_SCORED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """What was forecast `steps` ahead for each of the last values: times x (mean, quantiles), truth, last known."""
+    """Forecasts `steps` ahead of the scored values: their positions, mean, quantiles, truth, and last known value."""
 
     steps: int
     places: Floats
@@ -41,20 +41,20 @@ class Horizon:
 
     @property
     def scores(self) -> Scores:
-        """How good they were."""
+        """Their scores."""
         return score(self.mean, self.quantiles, self.truth, self.last)
 
 
 @dataclass(frozen=True, slots=True)
-class Rolled:
-    """A model's forecasts over the last part of a series, and the seconds that learning and forecasting took."""
+class Backtest:
+    """The forecasts of a model over the last part of a series, and the seconds that learning and forecasting took."""
 
     name: str
     horizons: tuple[Horizon, ...]
     learn_seconds: float
     """For the first part, before the first forecast that is scored."""
     step_seconds: float
-    """For each value after it: learning it, forecasting from it, and any fit that fell due."""
+    """For each later value: learning, forecasting, and any fit that was due."""
 
 
 def roll(
@@ -63,56 +63,57 @@ def roll(
     share: float = 0.3,
     progress: Progress = lambda _: None,
     clock: Clock = time.perf_counter,
-) -> Rolled:
-    """Let a fresh model learn the series and keep what it forecast for the last `share` of it.
+) -> Backtest:
+    """Let a new model learn the series, and collect its forecasts for the last `share` of it.
 
-    Forecasts come from `advance`, which learns value by value: none can have seen what it is scored against.
+    Forecasts come from `advance`, which learns value by value: no forecast has seen what it is scored against.
     """
     start = _start(values, share, model.horizons)
-    tape = _Tape(clock)
+    recorder = _Recorder(clock)
     for begin in range(0, len(values), _CHUNK):
-        tape.record(partial(model.advance, values[begin : begin + _CHUNK]))
+        recorder.record(partial(model.advance, values[begin : begin + _CHUNK]))
         progress(min(1.0, (begin + _CHUNK) / len(values)))
-    return tape.rolled(model.name, model.horizons, values, start)
+    return recorder.backtest(model.name, model.horizons, values, start)
 
 
-def roll_mix(
-    mix: Ensemble,
+def roll_ensemble(
+    ensemble: Ensemble,
     values: Sequence[float | None],
     share: float = 0.3,
     progress: Progress = lambda _: None,
     clock: Clock = time.perf_counter,
-) -> tuple[Rolled, ...]:
-    """The same for a mix and each of its experts at once: the mix first. Its seconds do not contain theirs."""
-    start = _start(values, share, mix.horizons)
-    own, tapes = _Tape(clock), [_Tape(clock) for _ in mix.experts]
+) -> tuple[Backtest, ...]:
+    """Backtests of an ensemble and of each of its members, the ensemble first. Its seconds do not include theirs."""
+    start = _start(values, share, ensemble.horizons)
+    own, recorders = _Recorder(clock), [_Recorder(clock) for _ in ensemble.members]
     for begin in range(0, len(values), _CHUNK):
         seen = values[begin : begin + _CHUNK]
         issued = []
-        for place, (tape, expert) in enumerate(zip(tapes, mix.experts, strict=True)):
-            issued.append(tape.record(partial(expert.advance, seen)))
-            progress(min(1.0, (begin + _CHUNK * (place + 1) / len(tapes)) / len(values)))
-        own.record(partial(mix.combine, seen, issued))
-    names = [mix.name, *(expert.name for expert in mix.experts)]
+        for place, (recorder, member) in enumerate(zip(recorders, ensemble.members, strict=True)):
+            issued.append(recorder.record(partial(member.advance, seen)))
+            progress(min(1.0, (begin + _CHUNK * (place + 1) / len(recorders)) / len(values)))
+        own.record(partial(ensemble.combine, seen, issued))
+    names = [ensemble.name, *(member.name for member in ensemble.members)]
     return tuple(
-        tape.rolled(name, mix.horizons, values, start) for name, tape in zip(names, [own, *tapes], strict=True)
+        recorder.backtest(name, ensemble.horizons, values, start)
+        for name, recorder in zip(names, [own, *recorders], strict=True)
     )
 
 
 def _start(values: Sequence[float | None], share: float, horizons: Sequence[int]) -> int:
-    """Where the part begins that is held back."""
+    """The position of the first scored value."""
     size = len(values)
     start = size - int(share * size)
-    if size - start < _FEWEST or start <= max(horizons) or values[0] is None:
+    if size - start < _MIN_SCORED or start <= max(horizons) or values[0] is None:
         raise NotEnoughHistoryError(
-            f"a series of {size} values is too short to hold back {share:.0%} of it (or starts with a gap); "
-            f"give at least {max(math.ceil(_FEWEST / share), _FEWEST + max(horizons))} values, the first one known."
+            f"a series of {size} values is too short to hold out {share:.0%} of it, or starts with a gap; "
+            f"give at least {max(math.ceil(_MIN_SCORED / share), _MIN_SCORED + max(horizons))} values"
         )
     return start
 
 
-class _Tape:
-    """What a model issued, chunk by chunk, and how long that took."""
+class _Recorder:
+    """The forecasts that a model issued, chunk by chunk, and how long that took."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -125,12 +126,12 @@ class _Tape:
         self._spent.append(self._clock() - before)
         return self._issued[-1]
 
-    def rolled(self, name: str, horizons: Sequence[int], values: Sequence[float | None], start: int) -> Rolled:
+    def backtest(self, name: str, horizons: Sequence[int], values: Sequence[float | None], start: int) -> Backtest:
         learning = start // _CHUNK
         means = np.concatenate([each.mean for each in self._issued])
         quantiles = np.concatenate([each.quantiles for each in self._issued])
         later = sum(self._spent[learning:]) / max(1, len(values) - learning * _CHUNK)
-        return Rolled(name, _cut(horizons, values, start, means, quantiles), sum(self._spent[:learning]), later)
+        return Backtest(name, _cut(horizons, values, start, means, quantiles), sum(self._spent[:learning]), later)
 
 
 def _cut(

@@ -1,4 +1,4 @@
-"""One interface for every model: `learn` what was seen, `forecast` what comes, keep and restore the state.
+"""The interface of every model: `learn`, `forecast`, and a state to save and restore.
 
 ```python
 model = Ewma()
@@ -23,10 +23,10 @@ LEVELS: Floats = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7,
 """The quantiles that every forecast carries."""
 
 Seen_contra = TypeVar("Seen_contra", contravariant=True)
-Foreseen_co = TypeVar("Foreseen_co", covariant=True)
+Forecast_co = TypeVar("Forecast_co", covariant=True)
 
 State = Mapping[str, Any]
-"""What a model has to remember: numbers, strings, lists and NumPy arrays by name, so that it fits in a file."""
+"""The state of a model: numbers, strings, lists and NumPy arrays by name, so that it can be saved in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class SeriesForecast:
 
     @property
     def horizon(self) -> int:
-        """How many steps ahead it looks."""
+        """The number of steps."""
         return len(self.mean)
 
     @property
@@ -55,22 +55,22 @@ class SeriesForecast:
         return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
 
 
-class Forecaster(Protocol[Seen_contra, Foreseen_co]):
-    """A model of something that goes on: a load, the workers of a machine, the keys of a stream."""
+class Forecaster(Protocol[Seen_contra, Forecast_co]):
+    """A model of a load, of the workers of a machine, or of the keys of a stream."""
 
     name: ClassVar[str]
 
     def learn(self, seen: Sequence[Seen_contra]) -> None:
-        """Take in what came next, oldest first."""
+        """Learn the next observations, oldest first."""
 
-    def forecast(self, horizon: int) -> Foreseen_co:
-        """What is expected for the next `horizon` steps. Raises `NotEnoughHistoryError` before anything was learnt."""
+    def forecast(self, horizon: int) -> Forecast_co:
+        """The forecast of the next `horizon` steps. Raises `NotEnoughHistoryError` before anything was learnt."""
 
     def state(self) -> State:
-        """Everything a later process needs to go on from here."""
+        """Everything that another process needs to continue from here."""
 
     def restore(self, state: State) -> None:
-        """Go on from a kept state: the same input then gives the same forecasts."""
+        """Continue from a saved state: the same input then gives the same forecasts."""
 
 
 LoadForecaster = Forecaster[float | None, SeriesForecast]

@@ -1,4 +1,4 @@
-"""What a load model remembers of its series: a bounded record without gaps or values that are no load."""
+"""The history that a load model remembers, and the seasons in it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from foretide.errors import BadSeriesError
 from foretide.forecasting.forecaster import Floats
 
 LIMIT = 20_000
-"""How many values are remembered at least; up to half as many more may be kept for a while."""
+"""The number of values that are remembered; up to half as many more are kept for a while."""
 
 LARGEST = 1e100
-"""Beyond it squares overflow; no load is that large."""
+"""The largest load; beyond it squares overflow."""
 
 Mask = NDArray[np.bool_]
 
@@ -36,8 +36,8 @@ def checked(seen: Sequence[float | None]) -> tuple[Floats, Mask]:
     if wrong.any():
         place = int(np.argmax(wrong))
         raise BadSeriesError(
-            f"value {place + 1} of {len(values)} is {values[place]:g}: a load is a number from 0 to {LARGEST:g}. "
-            "Give None where nothing was measured."
+            f"value {place + 1} of {len(values)} must be between 0 and {LARGEST:g}, got {values[place]:g}; "
+            "give None where nothing was measured"
         )
     return values, known
 
@@ -53,7 +53,7 @@ class History:
         return len(self.values)
 
     def bridge(self, values: Floats, known: Mask) -> tuple[Floats, Mask]:
-        """What would be appended: gaps bridged, and gaps before the very first value left out."""
+        """The values to append: gaps bridged, and gaps before the very first value left out."""
         if not len(self) and not known.all():
             first = int(np.argmax(known)) if known.any() else len(known)
             values, known = values[first:], known[first:]
@@ -68,7 +68,7 @@ class History:
         self.known = np.concatenate([self.known, known])
 
     def forget(self) -> int:
-        """Drop the oldest values when there are too many; says how many were dropped."""
+        """Drop the oldest values when there are too many; returns how many were dropped."""
         surplus = len(self) - LIMIT
         if surplus <= LIMIT // 2:
             return 0
@@ -93,3 +93,53 @@ def windows(values: Floats, first: int, reach: int) -> Floats:
 def rounded_up(share: float, count: int) -> int:
     """A share of a number of things, at least one."""
     return max(1, math.ceil(share * count))
+
+
+_DAY_SECONDS = 86_400
+_MIN_SEASON = 4
+_MAX_SEARCHED = 4096
+_MIN_CORRELATION = 0.3
+_ALIKE = 0.9  # multiples of a season correlate alike: the first one is taken
+
+
+def calendar_seasons(step_seconds: float) -> tuple[int, ...]:
+    """A day and a week in steps, as far as they are whole numbers of at least four steps.
+
+    >>> calendar_seasons(1800.0)
+    (48, 336)
+    """
+    steps = [length / step_seconds for length in (_DAY_SECONDS, 7 * _DAY_SECONDS)]
+    return tuple(round(each) for each in steps if each == round(each) and each >= _MIN_SEASON)
+
+
+def usable(seasons: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """The seasons that a series of that size contains twice."""
+    return tuple(season for season in seasons if 2 * season <= size)
+
+
+def find_seasons(values: Floats) -> tuple[int, ...]:
+    """The period with the highest autocorrelation, if it is high enough.
+
+    >>> find_seasons(np.tile([1.0, 5.0, 9.0, 5.0, 2.0, 1.0], 30))
+    (6,)
+    >>> find_seasons(np.full(100, 3.0))
+    ()
+    """
+    logs = np.log1p(values[-_MAX_SEARCHED:])
+    size = len(logs)
+    around = logs - logs.mean()
+    power = np.abs(np.fft.rfft(around, 2 * size)) ** 2
+    sums = np.fft.irfft(power)[: size // 3]
+    if len(sums) <= _MIN_SEASON or sums[0] <= 1e-12 * size:
+        return ()
+    correlation = sums / sums[0] * size / (size - np.arange(len(sums)))
+    fallen = np.flatnonzero(correlation < _MIN_CORRELATION / 2)
+    if not len(fallen):
+        return ()
+    start = max(_MIN_SEASON, int(fallen[0]))
+    if start >= len(correlation):
+        return ()
+    inner = correlation[start:-1]
+    peaks = start + np.flatnonzero((inner >= correlation[start - 1 : -2]) & (inner >= correlation[start + 1 :]))
+    clear = peaks[correlation[peaks] >= max(_MIN_CORRELATION, _ALIKE * correlation[peaks].max(initial=0.0))]
+    return (int(clear[0]),) if len(clear) else ()

@@ -1,6 +1,6 @@
-"""What all nets share: stacked GRU layers, a training loop with early stopping, and weights as plain arrays.
+"""Parts of all nets: stacked GRU layers, a training loop with early stopping, and weights as plain arrays.
 
-Imports JAX when it is imported, so nothing that starts without the extra `forecast` may import it at the top.
+Imports JAX, so modules that work without the extra `forecast` import it inside functions.
 """
 
 from __future__ import annotations
@@ -18,19 +18,22 @@ import optax  # type: ignore[import-untyped]
 from jax import Array
 
 from foretide.errors import ModelFolderError
-from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.forecaster import Floats
+from foretide.forecasting.settings import TrainingBudget
 
 Net = TypeVar("Net", bound=eqx.Module)
 _SMOOTHING = 0.97
-_ADAM = optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())
+
+
+def _optimizer(rate: Array | float, decay: Array | float) -> Any:
+    return optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(rate, weight_decay=decay))
 
 
 class GruLayer(eqx.Module):
     """A GRU over a sequence, for any number of rows side by side.
 
-    The reset gate acts behind the recurrent weights, as in most libraries (the paper: before them), so that one product
-    a step serves all gates. What the inputs add is worked out for all steps at once.
+    The reset gate acts after the recurrent weights, as in most libraries (the paper: before them), so that one product
+    per step serves all gates. The contribution of the inputs is computed for all steps at once.
     """
 
     enter: Array
@@ -53,19 +56,19 @@ class GruLayer(eqx.Module):
         """
 
         def step(before: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
-            entered, there = now
+            entered, is_present = now
             reset, update, new = jnp.split(entered, 3, axis=-1)
             reset_too, update_too, new_too = jnp.split(before @ self.recur, 3, axis=-1)
             gate = jax.nn.sigmoid(update + update_too)
             candidate = jnp.tanh(new + jax.nn.sigmoid(reset + reset_too) * new_too)
-            after = jnp.where(there[:, None], before + gate * (candidate - before), before)
+            after = jnp.where(is_present[:, None], before + gate * (candidate - before), before)
             return after, after
 
         return jax.lax.scan(step, state, (inputs @ self.enter + self.bias, present))
 
 
 class GruStack(eqx.Module):
-    """GRU layers one on top of the other; the state has an entry for each."""
+    """Stacked GRU layers; the state has an entry for each."""
 
     layers: tuple[GruLayer, ...]
 
@@ -79,7 +82,7 @@ class GruStack(eqx.Module):
         return tuple(jnp.zeros((rows, layer.hidden)) for layer in self.layers)
 
     def __call__(self, state: tuple[Array, ...], inputs: Array, present: Array) -> tuple[tuple[Array, ...], Array]:
-        """The last state, and what the last layer says after each step."""
+        """The last state, and the output of the last layer after each step."""
         states = []
         for layer, before in zip(self.layers, state, strict=True):
             after, inputs = layer(before, inputs, present)
@@ -90,7 +93,7 @@ class GruStack(eqx.Module):
 class Affine(eqx.Module):
     """Weights and a bias on the last axis.
 
-    A `quiet` one answers 0 before it has learnt: a net that adds to the last value then starts from that value.
+    A `quiet` one returns 0 before training: a net that adds to the last value then starts from that value.
     """
 
     weight: Array
@@ -102,7 +105,7 @@ class Affine(eqx.Module):
         self.bias = jnp.zeros(outputs)
 
     def __call__(self, value: Array) -> Array:
-        """What comes out, for each row."""
+        """The output for each row."""
         return value @ self.weight + self.bias
 
 
@@ -132,25 +135,25 @@ def fit(
     key: Array,
     warm: Net | None = None,
 ) -> FittedNet[Net]:
-    """Train nets from several seeds, or go on with a `warm` one, and keep what did best on the validation share."""
-    found = []
+    """The net with the lowest validation loss among several seeds, or a `warm` net trained further."""
+    trained = []
     for each in jax.random.split(key, 1 if warm is not None else budget.seeds):
-        birth, draws = jax.random.split(each)
-        found.append(_trained(make(birth) if warm is None else warm, loss, score, data, budget, draws))
-    best = min(found, key=lambda one: one[1])
-    return FittedNet(best[0], best[1], tuple(one[1] for one in found), best[2])
+        initial, draws = jax.random.split(each)
+        trained.append(_trained(make(initial) if warm is None else warm, loss, score, data, budget, draws))
+    best = min(trained, key=lambda one: one[1])
+    return FittedNet(best[0], best[1], tuple(one[1] for one in trained), best[2])
 
 
 def _trained(
     net: Net, loss: Loss, score: Score, data: Any, budget: TrainingBudget, key: Array
 ) -> tuple[Net, float, int]:
-    """The best net on the way, its loss, and after how many rounds it was found.
+    """The best net of all epochs, its validation loss, and its epoch.
 
-    The weights before the first gradient step take part in the end, so training never ends worse than it began; but
-    they exhaust no patience, because a net may have to get worse than the last value before it gets better.
+    The initial weights are a candidate at the end, so training never makes a net worse; but they do not count for the
+    patience, because a net may have to get worse than the last value before it gets better.
     """
     values, fixed = eqx.partition(net, eqx.is_inexact_array)
-    memory, smooth = _ADAM.init(values), values
+    memory, smooth = _optimizer(budget.rate, budget.decay).init(values), values
     before = (float(_score(values, fixed, data, score)), 0, values)
     best = (math.inf, 0, values)
     for epoch, keys in enumerate(jax.random.split(key, (budget.epochs, budget.steps)), start=1):
@@ -174,11 +177,11 @@ def weights_of(net: eqx.Module) -> list[Floats]:
 
 
 def with_weights(net: Net, weights: Sequence[Floats]) -> Net:
-    """The net with other weights; raises `ModelFolderError` when they are not those of such a net."""
+    """The net with other weights; raises `ModelFolderError` when their shapes differ."""
     values, fixed = eqx.partition(net, eqx.is_inexact_array)
     leaves, tree = jax.tree.flatten(values)
     if [leaf.shape for leaf in leaves] != [np.shape(each) for each in weights]:
-        raise ModelFolderError("the kept weights are those of another net; train a new one from the history.")
+        raise ModelFolderError("the saved weights are those of another net; train a new one")
     loaded = [jnp.asarray(each, dtype=leaf.dtype) for each, leaf in zip(weights, leaves, strict=True)]
     joined: Net = eqx.combine(jax.tree.unflatten(tree, loaded), fixed)
     return joined
@@ -190,13 +193,12 @@ def _step(
 ) -> tuple[Any, Any, Any]:
     """One gradient step of Adam with weight decay, and the running mean of the weights.
 
-    Single steps are noisy where bursts make gradients large; their mean is what is validated and kept. The pace is
-    handed in, so that another budget compiles nothing.
+    Single steps are noisy where bursts make gradients large; their running mean is validated and kept. `pace` (rate
+    and decay) is an argument, so that another budget needs no compilation.
     """
-    rate, decay = pace
     slope = jax.grad(lambda each: loss(eqx.combine(each, fixed), data, key))(values)
-    update, memory = _ADAM.update(slope, memory, values)
-    values = jax.tree.map(lambda value, by: value - rate * (by + decay * value), values, update)
+    update, memory = _optimizer(pace[0], pace[1]).update(slope, memory, values)
+    values = optax.apply_updates(values, update)
     smooth = jax.tree.map(lambda mean, value: _SMOOTHING * mean + (1 - _SMOOTHING) * value, smooth, values)
     return values, smooth, memory
 

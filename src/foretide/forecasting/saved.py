@@ -1,7 +1,8 @@
-"""A saved model: `model.json` says what it is and what it remembers, an `.npz` beside it holds the arrays.
+"""Models that are trained once, saved, and continued later.
 
-`model.json` is put in place last and all at once, and names its arrays by their digest, so a reader finds the old
-model or the new one, never a part of each.
+A saved model is a `model.json` with its description and state, and an `.npz` file beside it with the arrays.
+`model.json` is replaced last and atomically, and names its arrays by their digest, so a reader finds either the old or
+the new model.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
+import time
 import zipfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretide.errors import ForecastError, ModelFolderError
+from foretide.files import atomic_write
+from foretide.forecasting.backtest import roll
 from foretide.forecasting.forecaster import State
+from foretide.forecasting.history import calendar_seasons
 from foretide.forecasting.load.base import LoadModel
 from foretide.forecasting.load.ensemble import Ensemble
-from foretide.forecasting.load.registry import MODELS, make, make_mix
+from foretide.forecasting.load.lags import LagModel
+from foretide.forecasting.load.registry import ENSEMBLE, HORIZONS, make, make_ensemble
+from foretide.forecasting.series import Series
 
 FORMAT = 1
 _ARRAY = "$array"
@@ -33,18 +39,18 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What a saved model is: enough to make it again, and to judge it.
+    """The description of a saved model: enough to make it again, and its scores.
 
     Attributes:
-        model: Its name in the catalogue.
+        model: Its name in the registry.
         series: What it was trained on.
         step_seconds: The length of a step, if known.
-        horizons: The steps ahead at which it watches its errors.
-        seasons: In steps; None if they were to be found out.
-        seed: Of everything random.
-        values: How many values it has learnt.
-        features: What it looks at, by model.
-        scores: By horizon, on the values that were held back (out of sample).
+        horizons: The steps ahead at which it tracks its errors.
+        seasons: In steps; None if they are found by each fit.
+        seed: The seed of all randomness.
+        values: The number of values it has learnt.
+        features: The features by model.
+        scores: By horizon, out of sample, on the values that were held out.
         last_step: The number of the step that it learnt last, counted from 1970, if known.
     """
 
@@ -61,24 +67,23 @@ class ModelCard:
 
 
 def save_model(folder: Path, model: LoadModel | Ensemble, card: ModelCard) -> None:
-    """Put a model in place of what the folder held."""
-    experts = [expert.name for expert in model.experts] if isinstance(model, Ensemble) else []
-    save_state(folder, model.state(), {**asdict(card), "experts": experts})
+    """Save a model in a folder, in place of the one that it holds."""
+    members = [member.name for member in model.members] if isinstance(model, Ensemble) else []
+    save_state(folder, model.state(), {**asdict(card), "members": members})
 
 
-def save_state(folder: Path, state: State, told: Mapping[str, Any]) -> None:
-    """Put the state of any model in place of what the folder held, and beside it what is told of it (for JSON)."""
+def save_state(folder: Path, state: State, about: Mapping[str, Any]) -> None:
+    """Save the state of any model in a folder with a description (for JSON), in place of what it holds."""
     arrays: Arrays = {}
-    tree = _split(state, "", arrays)
+    tree = _without_arrays(state, "", arrays)
     packed = io.BytesIO()
     np.savez_compressed(packed, allow_pickle=False, **arrays)
     digest = hashlib.sha256(packed.getvalue()).hexdigest()
     name = f"arrays-{digest[:16]}.npz"
-    about = {"format": FORMAT, **told, "arrays": name, "sha256": digest, "state": tree}
+    document = {"format": FORMAT, **about, "arrays": name, "sha256": digest, "state": tree}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / name, packed.getvalue())
-        _write(folder / "model.json", json.dumps(about, indent=1).encode())
+        atomic_write(folder / name, packed.getvalue())
+        atomic_write(folder / "model.json", json.dumps(document, indent=1))
         for old in folder.glob("arrays-*.npz"):
             if old.name != name:
                 old.unlink(missing_ok=True)
@@ -87,7 +92,7 @@ def save_state(folder: Path, state: State, told: Mapping[str, Any]) -> None:
 
 
 def load_model(folder: Path) -> tuple[LoadModel | Ensemble, ModelCard]:
-    """The model that was saved there, as it was.
+    """The model that is saved in a folder.
 
     Raises:
         ModelFolderError: There is none, it is damaged, or it was saved by another version.
@@ -95,8 +100,8 @@ def load_model(folder: Path) -> tuple[LoadModel | Ensemble, ModelCard]:
     about = _about(folder)
     try:
         card = _card(about)
-        model = _fresh(card, about["experts"])
-        model.restore(_joined(about["state"], _arrays(folder, about)))
+        model = _new_model(card, about["members"])
+        model.restore(_with_arrays(about["state"], _arrays(folder, about)))
     except (KeyError, TypeError, ValueError, IndexError, ForecastError) as error:
         if isinstance(error, ModelFolderError):
             raise
@@ -105,21 +110,21 @@ def load_model(folder: Path) -> tuple[LoadModel | Ensemble, ModelCard]:
 
 
 def load_state(folder: Path) -> tuple[State, Mapping[str, Any]]:
-    """The state that was saved there, and what was told of it.
+    """The state that is saved in a folder, and its description.
 
     Raises:
         ModelFolderError: There is none, it is damaged, or it was saved by another version.
     """
     about = _about(folder)
     try:
-        return _joined(about["state"], _arrays(folder, about)), about
+        return _with_arrays(about["state"], _arrays(folder, about)), about
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise ModelFolderError(f"the model in '{folder}' is damaged ({error!r}); train it again.") from error
 
 
-def _fresh(card: ModelCard, experts: list[str]) -> LoadModel | Ensemble:
-    if card.model == Ensemble.name:
-        return make_mix(card.horizons, card.seasons, card.seed, [MODELS[name] for name in experts])
+def _new_model(card: ModelCard, members: list[str]) -> LoadModel | Ensemble:
+    if card.model == ENSEMBLE:
+        return make_ensemble(card.horizons, card.seasons, card.seed, members)
     return make(card.model, card.horizons, card.seasons, card.seed)
 
 
@@ -127,7 +132,7 @@ def _about(folder: Path) -> dict[str, Any]:
     try:
         about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ModelFolderError(f"there is no model in '{folder}'; `foretide train` saves one.") from None
+        raise ModelFolderError(f"there is no model in '{folder}'; `foretide train` saves one") from None
     except (OSError, ValueError) as error:
         raise ModelFolderError(f"the model in '{folder}' cannot be read ({error}); train it again.") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
@@ -153,31 +158,98 @@ def _arrays(folder: Path, about: Mapping[str, Any]) -> Arrays:
         raise ModelFolderError(f"the arrays in '{folder}' cannot be read ({error}); train it again.") from error
 
 
-def _split(value: Any, path: str, arrays: Arrays) -> Any:
+def _without_arrays(value: Any, path: str, arrays: Arrays) -> Any:
     """Plain values for JSON, with a name in place of each array."""
     if isinstance(value, np.ndarray):
         arrays[path] = value
         return {_ARRAY: path}
     if isinstance(value, Mapping):
-        return {str(key): _split(item, f"{path}.{key}".lstrip("."), arrays) for key, item in value.items()}
+        return {str(key): _without_arrays(item, f"{path}.{key}".lstrip("."), arrays) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_split(item, f"{path}.{place}", arrays) for place, item in enumerate(value)]
+        return [_without_arrays(item, f"{path}.{place}", arrays) for place, item in enumerate(value)]
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _joined(value: Any, arrays: Arrays) -> Any:
+def _with_arrays(value: Any, arrays: Arrays) -> Any:
     if isinstance(value, dict):
         if _ARRAY in value:
             return arrays[value[_ARRAY]]
-        return {key: _joined(item, arrays) for key, item in value.items()}
-    return [_joined(item, arrays) for item in value] if isinstance(value, list) else value
+        return {key: _with_arrays(item, arrays) for key, item in value.items()}
+    return [_with_arrays(item, arrays) for item in value] if isinstance(value, list) else value
 
 
-def _write(path: Path, content: bytes) -> None:
-    """All at once: write beside it, then rename."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+VALIDATION = 0.2
+"""The share at the end of a series on which a new model is scored, before it learns it."""
+
+_COMPARED = 50
+_CHUNK = 250
+
+
+def seasons_of(series: Series, given: Sequence[int]) -> tuple[int, ...] | None:
+    """Seasons in steps: the given ones, else day and week if the step is known, else None (found by each fit)."""
+    if given:
+        return tuple(given)
+    return None if series.step_seconds is None else calendar_seasons(series.step_seconds)
+
+
+def train(
+    series: Series,
+    name: str = ENSEMBLE,
+    horizons: Sequence[int] = HORIZONS,
+    seasons: Sequence[int] = (),
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda _: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[LoadModel | Ensemble, ModelCard]:
+    """A new model that has learnt the whole series, with its out-of-sample scores on the last part."""
+    chosen = seasons_of(series, seasons)
+    model = make(name, horizons, chosen, seed)
+    backtest = roll(model, series.values, VALIDATION, progress, clock)
+    scores = {str(each.steps): asdict(each.scores) for each in backtest.horizons}
+    card = ModelCard(
+        model.name, series.name, series.step_seconds, model.horizons, chosen, seed, len(series.values),
+        features_of(model), scores,
+    )  # fmt: skip
+    return model, card
+
+
+def continue_training(
+    model: LoadModel | Ensemble,
+    card: ModelCard,
+    series: Series,
+    *,
+    retrain: bool = True,
+    progress: Callable[[float], None] = lambda _: None,
+) -> ModelCard:
+    """Learn the values that the series has gained since, then fit the model again (warm start).
+
+    Raises:
+        ModelFolderError: The series is not the one that the model has learnt, or is shorter.
+    """
+    _same_series(model, card, series)
+    fresh = series.values[card.values :]
+    for start in range(0, len(fresh), _CHUNK):
+        model.learn(fresh[start : start + _CHUNK])
+        progress(min(1.0, (start + _CHUNK) / len(fresh)))
+    if retrain and fresh:
+        model.retrain()
+    return replace(card, values=len(series.values))
+
+
+def _same_series(model: LoadModel | Ensemble, card: ModelCard, series: Series) -> None:
+    known = (model.members[0] if isinstance(model, Ensemble) else model).state()["values"][-_COMPARED:]
+    theirs = series.values[: card.values][-len(known) :]
+    alike = len(theirs) == len(known) and all(
+        value is None or np.isclose(value, own) for value, own in zip(theirs, known, strict=True)
+    )
+    if not alike:
+        raise ModelFolderError(
+            f"the model has learnt {card.values} values of '{card.series}', and '{series.name}' does not begin with "
+            "them; give the same series with later values, or train a new model"
+        )
+
+
+def features_of(model: LoadModel | Ensemble) -> dict[str, list[str]]:
+    """The features of each regression on lags, in words."""
+    models = model.members if isinstance(model, Ensemble) else (model,)
+    return {each.name: each.feature_names() for each in models if isinstance(each, LagModel)}

@@ -1,4 +1,4 @@
-"""How good forecasts were: of the mean by RMSE, of the median by MAPE and MAE, of the whole by pinball loss."""
+"""Scores of forecasts: RMSE of the mean, MAPE and MAE of the median, pinball loss and coverage of the quantiles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from foretide.forecasting.forecaster import LEVELS, Floats
 
-_MEDIAN = int(np.flatnonzero(LEVELS == 0.5)[0])  # noqa: PLR2004 the middle level
+_MEDIAN = int(np.flatnonzero(LEVELS == 0.5)[0])  # noqa: PLR2004 - the middle level
 
 
 def rmse(mean: Floats, truth: Floats) -> float:
@@ -67,7 +67,7 @@ class Scores:
 
 
 def score(mean: Floats, quantiles: Floats, truth: Floats, last: Floats) -> Scores:
-    """All scores at once; `last` is the value that was last known when each forecast was made."""
+    """All scores; `last` is the value that was last known when each forecast was made."""
     median = quantiles[:, _MEDIAN]
     own, base = rmse(mean, truth), rmse(last, truth)
     return Scores(
@@ -80,24 +80,3 @@ def score(mean: Floats, quantiles: Floats, truth: Floats, last: Floats) -> Score
         coverage_80=covered(quantiles, truth, 0.8),
         coverage_95=covered(quantiles, truth, 0.95),
     )
-
-
-def bootstrap_difference(
-    first: Floats, second: Floats, rng: np.random.Generator, block: int = 48, rounds: int = 1000
-) -> tuple[float, float, float]:
-    """The difference of two models' mean losses on the same steps, and its 95 % interval, by a block bootstrap.
-
-    Whole blocks are drawn again, because errors of neighbouring steps go together.
-
-    >>> low = bootstrap_difference(np.ones(500), 2 * np.ones(500), np.random.default_rng(1))
-    >>> low
-    (-1.0, -1.0, -1.0)
-    """
-    difference = first - second
-    size = len(difference)
-    block = min(block, size)
-    sums = np.convolve(difference, np.ones(block), mode="valid")
-    starts = rng.integers(0, len(sums), (rounds, max(1, round(size / block))))
-    drawn = sums[starts].mean(axis=1) / block
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return float(difference.mean()), float(low), float(high)

@@ -1,4 +1,4 @@
-"""Draws forecast against truth, with the interval: SVG or PNG, by the ending of the path."""
+"""Plots of forecasts with their intervals, as SVG or PNG by the suffix of the path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from foretide.forecasting.backtest import Rolled
+    from foretide.forecasting.backtest import Backtest
 
 _LOW, _HIGH = (int(np.argmin(np.abs(LEVELS - level))) for level in (0.1, 0.9))
 
@@ -27,22 +27,22 @@ def new_figure() -> Figure:
     return Figure(figsize=(10, 4), layout="constrained")
 
 
-def draw_rolled(rolled: Rolled, place: int, path: Path, latest: int) -> Path:
-    """The last forecasts of a rolling origin at one horizon, against what came."""
+def draw_backtest(backtest: Backtest, place: int, path: Path, latest: int) -> Path:
+    """The last forecasts of a backtest at one horizon, against the truth."""
     figure = new_figure()
-    horizon = rolled.horizons[place]
+    horizon = backtest.horizons[place]
     cut = slice(-latest, None)
     axes = figure.subplots()
     times, quantiles = horizon.places[cut], horizon.quantiles[cut]
     axes.fill_between(times, quantiles[:, _LOW], quantiles[:, _HIGH], alpha=0.25, label="80 % interval")
     axes.plot(times, horizon.truth[cut], color="black", linewidth=0.9, label="truth")
     axes.plot(times, horizon.mean[cut], linewidth=1.1, label="mean")
-    axes.set(title=f"{rolled.name}, {horizon.steps} ahead", xlabel="step", ylabel="load")
+    axes.set(title=f"{backtest.name}, {horizon.steps} ahead", xlabel="step", ylabel="load")
     return _saved(figure, path)
 
 
 def draw_forecast(values: Floats, ahead: SeriesForecast, path: Path) -> Path:
-    """The last values and what is expected after them."""
+    """The last values and their forecast."""
     figure = new_figure()
     axes = figure.subplots()
     shown = values[-5 * ahead.horizon - 50 :]

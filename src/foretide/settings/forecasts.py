@@ -13,11 +13,10 @@ from typing_extensions import Doc
 from foretide.bounds import Bounded, OneOf, Scope
 from foretide.control.policies.worker_health import HEALTH_METRICS
 from foretide.durations import Seconds
-from foretide.forecasting.load.neural import NeuralNet
-from foretide.forecasting.load.registry import MODELS, NEEDS_NUMPY_ONLY
-from foretide.forecasting.workers.frames import WorkerNetSettings
+from foretide.forecasting.load.registry import LAST_VALUE, NUMPY_MODELS
+from foretide.forecasting.settings import WorkerNetSettings
 
-LIGHT_MODELS: tuple[str, ...] = (*(kind.name for kind in NEEDS_NUMPY_ONLY), NeuralNet.name)
+LIGHT_MODELS: tuple[str, ...] = (*NUMPY_MODELS, "neural net")
 """Models that, once fitted in another process, are updated here from their state without fitting anything."""
 
 
@@ -49,7 +48,7 @@ class ForecastSettings(Bounded):
     ] = (1.0, 3.0, 10.0, 30.0, 60.0)
     models: Annotated[
         tuple[str, ...], OneOf(LIGHT_MODELS), Doc("Models that are combined; see `foretide forecast`.")
-    ] = tuple(kind.name for kind in NEEDS_NUMPY_ONLY)
+    ] = NUMPY_MODELS
     seasons: Annotated[
         tuple[Seconds, ...] | None,
         Doc("Known seasons in seconds, multiples of the step; none to detect one."),
@@ -127,10 +126,9 @@ class ForecastSettings(Bounded):
         return None if self.seasons is None else tuple(round(each / self.step) for each in self.seasons)
 
     @property
-    def expert_names(self) -> tuple[str, ...]:
+    def member_names(self) -> tuple[str, ...]:
         """The models of the ensemble in order: the last value is always the first of them."""
-        first = next(iter(MODELS))
-        return (first, *(name for name in self.models if name != first))
+        return (LAST_VALUE, *(name for name in self.models if name != LAST_VALUE))
 
     def steps(self, seconds: float) -> int:
         """Seconds as whole steps, at least one."""

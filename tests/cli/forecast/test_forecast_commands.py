@@ -51,11 +51,21 @@ def test_evaluate_prints_the_table_and_draws_forecast_against_truth(call, tmp_pa
     assert result.exit_code == 0, result.output
     assert "short, 3 ahead: the last 30%, 120 forecasts a model" in result.output
     assert "1 ahead" not in result.output
-    for word in ("mix", "last value", "ridge", "ewma", "sMAPE", "in 80%", "vs last", "count most", "ridge 1,000"):
+    for word in (
+        "ensemble",
+        "last value",
+        "ridge",
+        "ewma",
+        "sMAPE",
+        "in 80%",
+        "vs last",
+        "highest weights",
+        "ridge 1,000",
+    ):
         assert word in result.output
     assert (tmp_path / "roll.png").read_bytes().startswith(b"\x89PNG")
     rows = json.loads(call("evaluate", "short.csv", *options, "--json").stdout)["scores"]
-    assert [row["model"] for row in rows] == ["mix", "last value", "ridge", "ewma"]
+    assert [row["model"] for row in rows] == ["ensemble", "last value", "ridge", "ewma"]
     assert rows[1]["relative_rmse"] == 1
     assert rows[2]["relative_rmse"] < 1
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks.generators.hot_keys import zipf_windows
+from benchmarks.rivals.key_scores import top_recall, total_variation
 
 from foretide.errors import BadSeriesError, ForecastError, NotEnoughHistoryError
-from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.forecaster import LEVELS
-from foretide.forecasting.keys.forecaster import KeyNet, KeyNetSettings
-from foretide.forecasting.keys.models import KeyEwma, KeyForecast, LastWindow, shares_of
-from foretide.forecasting.keys.scores import heavy_recall, top_recall, total_variation
+from foretide.forecasting.keys.forecaster import KeyNet
+from foretide.forecasting.keys.models import KeyEwma, LastWindow
+from foretide.forecasting.settings import KeyNetSettings, TrainingBudget
 
 SMALL = KeyNetSettings(
     candidates=60,
@@ -151,34 +151,3 @@ def test_the_net_finds_more_of_the_next_top_keys_than_the_last_window_does():
         scores[model.name] = np.mean(found, axis=0)
     assert scores["key-net"][0] > scores["last-window"][0]
     assert scores["key-net"][1] < scores["last-window"][1]
-
-
-def forecast_of(shares):
-    ordered = sorted(shares.items(), key=lambda entry: -entry[1])
-    mean = np.array([share for _, share in ordered])
-    return KeyForecast(tuple(key for key, _ in ordered), mean, np.repeat(mean[:, None], len(LEVELS), axis=1))
-
-
-def test_recall_counts_the_true_top_keys_that_were_foreseen():
-    truth = {"a": 50, "b": 30, "c": 15, "d": 5}
-    assert top_recall(forecast_of({"b": 0.5, "d": 0.3, "a": 0.2}), truth, 2) == 0.5
-    assert top_recall(forecast_of({"b": 0.6, "a": 0.4}), truth, 2) == 1.0
-    assert top_recall(forecast_of({}), truth, 2) == 0.0
-    assert top_recall(forecast_of({"x": 1.0}), {}, 2) == 1.0
-
-
-def test_keys_that_tie_with_the_last_of_the_top_are_as_good():
-    assert top_recall(forecast_of({"a": 0.5, "c": 0.3}), {"a": 5, "b": 2, "c": 2}, 2) == 1.0
-
-
-def test_heavy_hitters_are_those_above_the_threshold():
-    truth = {"a": 50, "b": 30, "c": 20}
-    assert heavy_recall(forecast_of({"a": 0.9, "b": 0.1}), truth, 0.25) == 0.5
-    assert heavy_recall(forecast_of({"a": 0.9}), truth, 0.6) == 1.0
-
-
-def test_the_distance_is_zero_for_the_same_and_one_for_nothing_in_common():
-    truth = {"a": 3, "b": 1}
-    assert total_variation(forecast_of(shares_of(truth)), truth) == pytest.approx(0)
-    assert total_variation(forecast_of({"c": 1.0}), truth) == pytest.approx(1)
-    assert total_variation(forecast_of({"a": 0.25, "b": 0.75}), truth) == pytest.approx(0.5)

@@ -47,7 +47,7 @@ def test_another_model_is_asked_once_it_was_right_often_enough_and_only_while_it
     asked = []
     for step in range(8):
         vote.learn({"a": 10.0, "b": 0.0} if step % 2 else {"a": 0.0, "b": 10.0})
-        vote.hear("net", {"b": 1.0} if step % 2 else {"a": 1.0})
+        vote.add("net", {"b": 1.0} if step % 2 else {"a": 1.0})
         asked.append(vote.best.model)
     assert asked[:3] == ["last-window"] * 3
     assert asked[-4:] == ["net"] * 4
@@ -59,7 +59,7 @@ def test_a_model_that_does_worse_is_not_asked():
     vote = KeyVote()
     for window in noisy(5, 20):
         vote.learn(window)
-        vote.hear("net", {"c": 1.0})
+        vote.add("net", {"c": 1.0})
         assert vote.best.model != "net"
     assert vote.errors["net"] == pytest.approx(1.0)
 

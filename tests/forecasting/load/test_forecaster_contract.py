@@ -1,4 +1,4 @@
-"""What every load forecaster promises. The catalogue says which there are, so a new one is tested by itself."""
+"""What every load forecaster promises. They are found in the registry, so a new one is tested by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from foretide.errors import BadSeriesError, ForecastError, NotEnoughHistoryError
 from foretide.forecasting.forecaster import LEVELS
 from foretide.forecasting.load.base import LoadModel
-from foretide.forecasting.load.registry import MODELS, NAMES, make
+from foretide.forecasting.load.registry import MODELS, NAMES, make, model_class
 
 HORIZONS = (1, 3)
 SEASON = 24
@@ -40,18 +40,18 @@ def sound(ahead, horizon):
     return ahead
 
 
-def test_every_concrete_load_model_is_in_the_catalogue():
+def test_every_concrete_load_model_is_in_the_registry():
     def kinds(kind):
         for each in kind.__subclasses__():
             yield each
             yield from kinds(each)
 
     concrete = {kind for kind in kinds(LoadModel) if not kind.__abstractmethods__ and "foretide" in kind.__module__}
-    assert concrete == set(MODELS.values())
+    assert concrete == {model_class(name) for name in MODELS}
 
 
 def test_a_model_that_does_not_exist_is_named_with_those_that_do():
-    with pytest.raises(ForecastError, match="choose one of last value"):
+    with pytest.raises(ForecastError, match="must be one of last value"):
         make("crystal ball")
 
 

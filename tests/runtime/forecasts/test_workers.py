@@ -1,5 +1,6 @@
 """Workers are foreseen by a net in a process of its own: replaced only by a better one, kept, and never needed."""
 
+import math
 import sys
 import time
 from dataclasses import replace
@@ -8,13 +9,12 @@ import numpy as np
 import pytest
 from benchmarks.generators.colocated import colocated_steps
 
-from foretide.forecasting.budget import TrainingBudget
-from foretide.forecasting.workers.frames import MachineFrame, WorkerNetSettings
+from foretide.forecasting.settings import TrainingBudget, WorkerNetSettings
+from foretide.forecasting.workers.frames import MachineFrame
 from foretide.metrics.metric import Sample
 from foretide.runtime.forecasts.service import ForecastService
-from foretide.runtime.forecasts.worker_frames import Frames
-from foretide.runtime.forecasts.worker_process import WorkerNetProcess, shares_of_naive
-from foretide.runtime.forecasts.workers import LiveWorkerForecast
+from foretide.runtime.forecasts.worker_process import WorkerNetProcess, WorkerNetRequest, relative_errors
+from foretide.runtime.forecasts.workers import LiveWorkerForecast, WorkerFrames
 from foretide.settings.forecasts import ForecastSettings
 
 WORKER = {
@@ -46,7 +46,7 @@ STEPS = colocated_steps(2, 420, workers=4)
 
 
 def frames_of(steps):
-    frames = Frames(STEP, 1000)
+    frames = WorkerFrames(STEP, 1000)
     for number, step in enumerate(steps):
         for sample in samples_of(step, number * STEP + 1.0):
             frames.add(sample)
@@ -61,12 +61,12 @@ FRAMES = frames_of(STEPS)
 def of_three_trainings(tmp_path_factory):
     """Poor, good, poor: what was said of each, the votes after the good one, and the folder that is left."""
     folder = tmp_path_factory.mktemp("models") / "workers"
-    oracle = WorkerNetProcess(NET, 1, HELD + TRAINED, 1 << 29, 0.2, folder)
+    process = WorkerNetProcess(WorkerNetRequest(NET, 1, HELD + TRAINED, 1 << 29, 0.2, folder=folder))
     news, votes = [], []
 
     def heard(frames, start):
         for number, frame in enumerate(frames, start=start):
-            for message in oracle.take(number, frame):
+            for message in process.learn(number, frame):
                 if "log" in message or message.get("problem"):
                     news.append(message)
                 last.update(message)
@@ -74,12 +74,12 @@ def of_three_trainings(tmp_path_factory):
     last = {}
     heard(FRAMES[: HELD + TRAINED], 0)
     for place, budget in enumerate((GOOD, POOR, POOR)):
-        oracle.wait()
+        process.wait()
         heard(FRAMES[HELD + TRAINED + place : HELD + TRAINED + place + 1], HELD + TRAINED + place)
-        votes.append(oracle.votes.tolist())
+        votes.append(process.votes.tolist())
         if place < 2:
-            oracle.net = replace(oracle.net, budget=budget)
-            oracle.train()
+            process.net = replace(process.net, budget=budget)
+            process.train()
     return news, votes, last, folder
 
 
@@ -106,76 +106,76 @@ def test_a_saved_net_answers_from_its_own_process_and_its_end_is_survived(saved)
             return self.now
 
     clock = Clock()
-    seer = ForecastService(SETTINGS, None, saved[3].parent, clock=clock)
+    live = ForecastService(SETTINGS, None, saved[3].parent, clock=clock)
     for number in range(378, 420):
         clock.now = number * STEP + 1.0
-        seer.see([*samples_of(STEPS[number], clock.now), Sample("arrival_rate", "requests", clock.now, 5.0)])
-        seer.turn()
-    looks = {}
+        live.see([*samples_of(STEPS[number], clock.now), Sample("arrival_rate", "requests", clock.now, 5.0)])
+        live.turn()
+    forecasts = {}
     for _ in range(6000):
-        looks = seer.foresight(clock.now).by_series
-        if (TARGETS[2], "w1") in looks:
+        forecasts = live.forecasts(clock.now).by_series
+        if (TARGETS[2], "w1") in forecasts:
             break
         time.sleep(0.02)
     else:
-        raise AssertionError(seer.problems)
-    look = looks[TARGETS[2], "w1"]
-    assert look.by == "interference net"
-    assert [point.seconds for point in look.points] == [5.0, 10.0]
-    assert look.points[0].quantiles[0.05] <= look.points[0].quantiles[0.95]
-    assert ("arrival_rate", "requests") in looks
-    assert seer.foresight(clock.now + 60).trusted(TARGETS[2], "w1") is None  # too old
-    process = seer._workers._line._process
+        raise AssertionError(live.problems)
+    forecast = forecasts[TARGETS[2], "w1"]
+    assert forecast.by == "interference net"
+    assert [point.seconds for point in forecast.points] == [5.0, 10.0]
+    assert forecast.points[0].quantiles[0.05] <= forecast.points[0].quantiles[0.95]
+    assert ("arrival_rate", "requests") in forecasts
+    assert live.forecasts(clock.now + 60).vote(TARGETS[2], "w1") is None  # too old
+    process = live.forecasters[1].process._child
     process.kill()
     process.wait()
-    seer.turn()
-    assert "has ended" in seer.problems[0]
-    assert ("arrival_rate", "requests") in seer.foresight(clock.now).by_series
-    seer.close()
+    live.turn()
+    assert "has ended" in live.problems[0]
+    assert ("arrival_rate", "requests") in live.forecasts(clock.now).by_series
+    live.close()
 
 
 def test_a_damaged_net_is_said_and_trained_anew(tmp_path):
     (tmp_path / "model.json").write_text("{")
-    oracle = WorkerNetProcess(NET, 1, 10, 10, 0.2, tmp_path)
-    assert "trained anew" in oracle.restore()
-    assert oracle.model is None
+    process = WorkerNetProcess(WorkerNetRequest(NET, 1, 10, 10, 0.2, folder=tmp_path))
+    assert "a new one is trained" in next(iter(process.restore()))["problem"]
+    assert process.model is None
 
 
 def test_a_training_without_anything_to_learn_from_is_said():
-    oracle = WorkerNetProcess(NET, 1, 60, 100, 0.2, None)
+    process = WorkerNetProcess(WorkerNetRequest(NET, 1, 60, 100, 0.2))
     still = MachineFrame({"m": 1.0}, {"w": dict.fromkeys(TARGETS, 1.0)})
-    news = [message for number in range(60) for message in oracle.take(number, still)]
-    oracle.wait()
-    news += oracle.news()
+    news = [message for number in range(60) for message in process.learn(number, still)]
+    process.wait()
+    news += process.outcome()
     assert "no net of the workers was trained" in news[0]["problem"]
 
 
 def test_no_process_is_started_before_there_is_enough_history():
-    seer = LiveWorkerForecast(SETTINGS, None, ["/no/such/thing"])
+    live = LiveWorkerForecast(SETTINGS, None, command=["/no/such/thing"])
     for number in range(100):
-        seer.take(samples_of(STEPS[number], number * STEP))
-        seer.turn(number * STEP)
-    assert seer._line is None
-    assert seer.problem is None
+        live.see(samples_of(STEPS[number], number * STEP))
+        live.turn(number * STEP)
+    assert not live.process.started
+    assert live.problems == []
 
 
 def test_no_process_is_started_for_a_lone_worker():
-    seer = LiveWorkerForecast(replace(SETTINGS, workers_min_history=STEP), None, ["/no/such/thing"])
+    live = LiveWorkerForecast(replace(SETTINGS, workers_min_history=STEP), None, command=["/no/such/thing"])
     for number in range(100):
-        seer.take([Sample("worker_slowness", "driver", number * STEP, 1.0)])
-        seer.turn(number * STEP)
-    assert seer._line is None
+        live.see([Sample("worker_slowness", "driver", number * STEP, 1.0)])
+        live.turn(number * STEP)
+    assert not live.process.started
 
 
 def test_a_process_that_says_nothing_and_takes_nothing_stops_nobody():
     hanging = [sys.executable, "-c", "import time; time.sleep(600)"]
-    seer = LiveWorkerForecast(replace(SETTINGS, workers_min_history=STEP), None, hanging)
+    live = LiveWorkerForecast(replace(SETTINGS, workers_min_history=STEP), None, command=hanging)
     for number in range(400):
-        seer.take(samples_of(STEPS[number], number * STEP))
-        seer.turn(number * STEP)
-    assert seer._line is not None
-    assert seer.outlooks(2000.0) == {}
-    seer.close()
+        live.see(samples_of(STEPS[number], number * STEP))
+        live.turn(number * STEP)
+    assert live.process.started
+    assert live.forecasts(2000.0) == {}
+    live.close()
 
 
 def test_errors_are_shares_of_those_of_the_last_value():
@@ -183,9 +183,47 @@ def test_errors_are_shares_of_those_of_the_last_value():
     frames = [MachineFrame({}, {"w": {"t": value}}) for value in values]
     perfect = [{"w": np.array([[value]])} for value in [*values[1:], 0.0]]
     last = [{"w": np.array([[value]])} for value in values]
-    assert shares_of_naive(frames, perfect, ["t"]) == pytest.approx([0.0])
-    assert shares_of_naive(frames, last, ["t"]) == pytest.approx([1.0])
-    assert shares_of_naive(frames[:5], last[:5], ["t"]) is None
+    assert relative_errors(frames, perfect, ["t"]) == pytest.approx([0.0])
+    assert relative_errors(frames, last, ["t"]) == pytest.approx([1.0])
+    assert relative_errors(frames[:5], last[:5], ["t"]) is None
     gaps = [None if place % 10 == 0 else frame for place, frame in enumerate(frames)]
     told = [None if frame is None else said for frame, said in zip(gaps, last, strict=True)]
-    assert shares_of_naive(gaps, told, ["t"]) == pytest.approx([1.0])
+    assert relative_errors(gaps, told, ["t"]) == pytest.approx([1.0])
+
+
+# ---- frames
+
+
+def worker(at, value, metric="worker_slowness", name="1"):
+    return Sample(metric, name, at, value)
+
+
+def test_a_frame_holds_all_of_a_step_and_silence_is_a_gap():
+    frames = WorkerFrames(5.0, keep=100)
+    assert frames.add(worker(1.0, 1.5)) == []
+    assert frames.add(Sample("machine_cpu_busy_percent", "host", 4.0, 80.0)) == []
+    assert frames.add(Sample("machine_cpu_busy_percent", "host/core1", 4.0, 99.0)) == []
+    for sample in (worker(4.0, math.nan), worker(4.0, -1.0), Sample("latency_p99_ms", "q", 4.0, 7.0)):
+        assert frames.add(sample) == []
+    first, gap = frames.add(worker(11.0, 2.0))
+    assert gap is None
+    assert first.workers == {"1": {"worker_slowness": 1.5}}
+    assert first.machine == {"machine_cpu_busy_percent of host": 80.0}
+    assert frames.last == 1
+    assert frames.pass_time(16.0) == []
+    (second,) = frames.pass_time(16.5)
+    assert second.workers == {"1": {"worker_slowness": 2.0}}
+    assert frames.add(worker(14.9, 9.0)) == []
+    assert frames.add(worker(22.0, 3.0)) == []
+    gap, third = frames.pass_time(27.0)
+    assert gap is None
+    assert third.workers == {"1": {"worker_slowness": 3.0}}
+    assert len(frames.whole) == 5
+
+
+def test_frames_survive_a_clock_that_jumps():
+    frames = WorkerFrames(5.0, keep=1000)
+    frames.add(worker(1.0, 1.0))
+    assert len(frames.add(worker(1e9, 1.0))) == 61
+    assert frames.add(worker(5.0, 1.0)) == []  # set back
+    assert len(frames.add(worker(10.0, 1.0))) == 1

@@ -12,11 +12,11 @@ from rich.console import Console
 
 from foretide.cli.forecast.histories import load_history
 from foretide.cli.forecast.tables import SOURCE_HELP, check_model, check_plot, number, progress_bar, table_of
-from foretide.forecasting.backtest import Rolled, roll_mix
+from foretide.forecasting.backtest import Backtest, roll_ensemble
 from foretide.forecasting.load.ensemble import Ensemble
-from foretide.forecasting.load.registry import MODELS, make_mix
-from foretide.forecasting.training import seasons_of
-from foretide.reports.forecast_plot import draw_rolled
+from foretide.forecasting.load.registry import make_ensemble
+from foretide.forecasting.saved import seasons_of
+from foretide.reports.forecast_plot import draw_backtest
 
 
 def evaluate(
@@ -44,21 +44,21 @@ def evaluate(
     check_plot(plot)
     series = load_history(source, column)
     horizons = horizon or [1, 3]
-    kinds = [MODELS[name] for name in (check_model(each) for each in model or []) if name != Ensemble.name]
-    mix = make_mix(horizons, seasons_of(series, season or ()), seed, kinds or None)
+    names = [name for name in (check_model(each) for each in model or []) if name != Ensemble.name]
+    ensemble = make_ensemble(horizons, seasons_of(series, season or ()), seed, names or None)
     with progress_bar(f"evaluating on {series.name}") as progress:
-        results = roll_mix(mix, series.values, share, progress)
+        results = roll_ensemble(ensemble, series.values, share, progress)
     wanted = set(horizons)
     if plot is not None:
         place = next(index for index, each in enumerate(results[0].horizons) if each.steps in wanted)
-        draw_rolled(results[0], place, plot, latest)
+        draw_backtest(results[0], place, plot, latest)
     if json:
         typer.echo(jsonlib.dumps(as_json(series.name, results, wanted), indent=2))
     else:
-        _show(series.name, results, wanted, share, mix, Console())
+        _show(series.name, results, wanted, share, ensemble, Console())
 
 
-def as_json(series: str, results: tuple[Rolled, ...], wanted: set[int]) -> dict[str, Any]:
+def as_json(series: str, results: tuple[Backtest, ...], wanted: set[int]) -> dict[str, Any]:
     """The scores as plain values, a row for each model and horizon."""
     rows = [
         {
@@ -76,7 +76,7 @@ def as_json(series: str, results: tuple[Rolled, ...], wanted: set[int]) -> dict[
 
 
 def _show(
-    series: str, results: tuple[Rolled, ...], wanted: set[int], share: float, mix: Ensemble, console: Console
+    series: str, results: tuple[Backtest, ...], wanted: set[int], share: float, ensemble: Ensemble, console: Console
 ) -> None:
     columns = ("RMSE", "vs last", "MAPE", "sMAPE", "in 80%", "in 95%", "learn", "a value")
     for place, horizon in enumerate(results[0].horizons):
@@ -92,7 +92,7 @@ def _show(
                 f"{scores.coverage_95:.0%}", f"{rolled.learn_seconds:.1f} s", f"{1000 * rolled.step_seconds:.2f} ms",
             )  # fmt: skip
         console.print(table)
-        console.print(mix.explain(horizon.steps).sentence, highlight=False, soft_wrap=True)
-    cadence = ", ".join(f"{expert.name} {expert.refit_every:,}" for expert in mix.experts if expert.refit_every)
+        console.print(ensemble.explain(horizon.steps).sentence, highlight=False, soft_wrap=True)
+    cadence = ", ".join(f"{member.name} {member.refit_every:,}" for member in ensemble.members if member.refit_every)
     if cadence:
         console.print(f"Fitted again after so many values, and at drift: {cadence}.", highlight=False, soft_wrap=True)

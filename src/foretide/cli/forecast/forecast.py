@@ -13,12 +13,11 @@ from rich.console import Console
 from foretide.cli.forecast.histories import load_history
 from foretide.cli.forecast.tables import SOURCE_HELP, check_model, check_plot, number, progress_bar, table_of
 from foretide.forecasting.forecaster import SeriesForecast
-from foretide.forecasting.load.base import HORIZONS, LoadModel
+from foretide.forecasting.load.base import LoadModel
 from foretide.forecasting.load.ensemble import Ensemble
-from foretide.forecasting.load.registry import NAMES, make
-from foretide.forecasting.saved import load_model
+from foretide.forecasting.load.registry import HORIZONS, NAMES, make
+from foretide.forecasting.saved import continue_training, load_model, seasons_of
 from foretide.forecasting.series import Series
-from foretide.forecasting.training import go_on, seasons_of
 from foretide.reports.forecast_plot import draw_forecast
 
 _CHUNK = 250
@@ -67,7 +66,7 @@ def _fresh(series: Series, name: str, horizon: int, season: list[int], seed: int
 def _saved(series: Series, folder: Path) -> LoadModel | Ensemble:
     model, card = load_model(folder)
     with progress_bar("learning what is new") as progress:
-        go_on(model, card, series, retrain=False, progress=progress)
+        continue_training(model, card, series, retrain=False, progress=progress)
     return model
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from foretide.errors import ForecastError, PipelineNotFoundError
-from foretide.forecasting.series import Series, load_series, on_a_grid
+from foretide.forecasting.series import Series, load_series, resampled
 from foretide.runtime.monitoring.monitor import store_of
 from foretide.status.running import find_running
 from foretide.store.metric_store import MetricStore
@@ -32,4 +32,4 @@ def load_history(source: str, column: str | None) -> Series:
         samples = store.read(running.name, metrics=[metric], subjects=[running.name])
     if not samples:
         raise ForecastError(f"nothing was measured of {metric} of '{running.name}' yet")
-    return on_a_grid(f"{metric} of {running.name}", [(each.at, each.value) for each in samples], STEP_SECONDS)
+    return resampled(f"{metric} of {running.name}", [(each.at, each.value) for each in samples], STEP_SECONDS)

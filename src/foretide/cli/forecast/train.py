@@ -12,12 +12,10 @@ from rich.console import Console
 
 from foretide.cli.forecast.histories import load_history
 from foretide.cli.forecast.tables import SOURCE_HELP, check_model, number, progress_bar, table_of
-from foretide.forecasting.load.base import HORIZONS
 from foretide.forecasting.load.ensemble import Ensemble
-from foretide.forecasting.load.registry import NAMES
-from foretide.forecasting.saved import ModelCard, load_model, save_model
-from foretide.forecasting.training import VALIDATION, go_on
-from foretide.forecasting.training import train as train_model
+from foretide.forecasting.load.registry import HORIZONS, NAMES
+from foretide.forecasting.saved import VALIDATION, ModelCard, continue_training, load_model, save_model
+from foretide.forecasting.saved import train as train_model
 
 
 def train(
@@ -44,7 +42,7 @@ def train(
     if resume:
         learnt, card = load_model(folder)
         with progress_bar("going on") as progress:
-            card = go_on(learnt, card, series, progress=progress)
+            card = continue_training(learnt, card, series, progress=progress)
     else:
         with progress_bar(f"training {model}") as progress:
             learnt, card = train_model(series, check_model(model), horizon or HORIZONS, season or (), seed, progress)

@@ -1,4 +1,4 @@
-"""How often keys will occur: histograms of windows in, shares of the windows ahead out. The simple models live here.
+"""Forecasts of key frequencies: from histograms of windows to shares of the next windows. Holds the simple models.
 
 ```python
 model = KeyEwma()
@@ -22,17 +22,17 @@ from foretide.forecasting.forecaster import LEVELS, Floats, State
 
 Key = str | int
 Window = Mapping[Key, float]
-"""How often each key occurred."""
+"""The count of each key."""
 
 Shares = dict[Key, float]
 
-JUDGED = 50
-"""Errors are those of so many keys, the ones held for most frequent."""
+SCORED_KEYS = 50
+"""The number of keys, the most frequent by the forecast, whose errors are tracked."""
 
-ERRORS = 2000
-"""So many errors are remembered."""
+MAX_ERRORS = 2000
+"""The number of errors that are remembered."""
 
-_NOTHING = 1e-9
+_NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class KeyForecast:
         return dict(zip(self.keys, self.mean.tolist(), strict=True))
 
     def top(self, count: int) -> tuple[Key, ...]:
-        """The keys that should occur most often."""
+        """The keys with the largest shares."""
         return self.keys[:count]
 
     def heavy(self, threshold: float) -> tuple[Key, ...]:
@@ -66,11 +66,10 @@ class KeyForecast:
 
 
 class KeyModel(ABC):
-    """A model of key frequencies. Its intervals come from what it got wrong a window ahead, so far.
+    """A model of key frequencies. Its intervals come from its errors one window ahead.
 
-    Errors are those of square roots of shares: there the noise of counting is alike for rare and frequent keys.
-    Further ahead they grow with the square root of the distance. A window in which nothing occurred says nothing about
-    shares and is passed over, as one that was not counted is.
+    Errors are those of square roots of shares, where the noise of counting is alike for rare and frequent keys. Further
+    ahead they grow with the square root of the distance. Windows without rows or without counts are skipped.
     """
 
     name: ClassVar[str]
@@ -80,40 +79,40 @@ class KeyModel(ABC):
         self._errors: list[float] = []
 
     def learn(self, seen: Sequence[Window | None]) -> None:
-        """Take in windows, oldest first; None is one that was not counted."""
+        """Learn windows, oldest first; None is one that was not counted."""
         for window in seen:
             _check(window)
         for window in seen:
             self._learnt = True
             if window is not None and any(window.values()):
-                self._judge(shares_of(window))
+                self._note_errors(shares_of(window))
                 self._take({key: float(count) for key, count in window.items() if count > 0})
 
     def forecast(self, horizon: int) -> list[KeyForecast]:
         """The shares of each of the next windows."""
         if horizon < 1:
-            raise ForecastError(f"a horizon of {horizon} windows; ask for at least 1.")
+            raise ForecastError(f"horizon must be at least 1 window, got {horizon}")
         if not self._learnt:
-            raise NotEnoughHistoryError("no window was learnt yet; ask again after the first one.")
+            raise NotEnoughHistoryError("no window has been learnt yet")
         spread = np.quantile(self._errors, LEVELS) if self._errors else np.zeros(len(LEVELS))
         return [_forecast(shares, spread * math.sqrt(far)) for far, shares in enumerate(self._ahead(horizon), start=1)]
 
     def state(self) -> State:
-        """Everything a later process needs to go on from here."""
+        """Everything that another process needs to continue from here."""
         return {"model": self.name, "learnt": self._learnt, "errors": np.array(self._errors), **self._own_state()}
 
     def restore(self, state: State) -> None:
-        """Go on from a kept state: the same windows then give the same forecasts."""
+        """Continue from a saved state: the same windows then give the same forecasts."""
         self._learnt, self._errors = bool(state["learnt"]), np.asarray(state["errors"]).tolist()
         self._restore_own(state)
 
     @abstractmethod
     def _take(self, window: dict[Key, float]) -> None:
-        """Learn from one window in which something occurred."""
+        """Learn from one window with rows."""
 
     @abstractmethod
     def _ahead(self, horizon: int) -> list[Shares]:
-        """The shares of the next windows; no keys while nothing occurred yet."""
+        """The shares of the next windows; empty before the first window with rows."""
 
     @abstractmethod
     def _own_state(self) -> dict[str, Any]: ...
@@ -121,15 +120,15 @@ class KeyModel(ABC):
     @abstractmethod
     def _restore_own(self, state: State) -> None: ...
 
-    def _judge(self, truth: Shares) -> None:
-        """Remember what the last forecast got wrong for the keys that it held for most frequent."""
-        expected = sorted(self._ahead(1)[0].items(), key=_first_by_share)[:JUDGED]
-        wrong = [math.sqrt(truth.get(key, 0.0)) - math.sqrt(share) for key, share in expected]
-        self._errors = [*self._errors, *wrong][-ERRORS:]
+    def _note_errors(self, truth: Shares) -> None:
+        """Remember the errors of the last forecast for its most frequent keys."""
+        expected = sorted(self._ahead(1)[0].items(), key=_first_by_share)[:SCORED_KEYS]
+        errors = [math.sqrt(truth.get(key, 0.0)) - math.sqrt(share) for key, share in expected]
+        self._errors = [*self._errors, *errors][-MAX_ERRORS:]
 
 
 class LastWindow(KeyModel):
-    """Everything stays as it was in the last window."""
+    """The shares of the last window."""
 
     name: ClassVar[str] = "last-window"
 
@@ -151,26 +150,26 @@ class LastWindow(KeyModel):
 
 
 class KeyEwma(LastWindow):
-    """Each key's share, with `alpha` for the last window and the rest for all before it."""
+    """Exponentially weighted shares, with weight `alpha` for the last window."""
 
     name: ClassVar[str] = "key-ewma"
 
     def __init__(self, alpha: float = 0.5) -> None:
         super().__init__()
         if not 0 < alpha <= 1:
-            raise ValueError(f"alpha is {alpha}; give a number above 0, up to 1")
+            raise ValueError(f"alpha must be above 0 and at most 1, got {alpha}")
         self.alpha = alpha
 
     def _take(self, window: dict[Key, float]) -> None:
         new, before = shares_of(window), self._shares or shares_of(window)
-        mixed = {
+        smoothed = {
             key: self.alpha * new.get(key, 0.0) + (1 - self.alpha) * before.get(key, 0.0) for key in {**before, **new}
         }
-        self._shares = {key: share for key, share in mixed.items() if share > _NOTHING}
+        self._shares = {key: share for key, share in smoothed.items() if share > _NEGLIGIBLE}
 
 
 def shares_of(window: Window) -> Shares:
-    """Counts as shares of their sum; none of a window in which nothing occurred.
+    """Counts as shares of their sum; empty for a window without rows.
 
     >>> shares_of({"a": 3, "b": 1})
     {'a': 0.75, 'b': 0.25}
@@ -190,7 +189,7 @@ def _forecast(shares: Shares, spread: Floats) -> KeyForecast:
 
 
 def _first_by_share(entry: tuple[Key, float]) -> tuple[float, str]:
-    """Frequent keys first; among equals the order does not depend on how they came in."""
+    """Frequent keys first; ties do not depend on the order of arrival."""
     return -entry[1], str(entry[0])
 
 
@@ -199,4 +198,4 @@ def _check(window: Window | None) -> None:
         return
     wrong = [key for key, count in window.items() if not math.isfinite(count) or count < 0]
     if wrong:
-        raise BadSeriesError(f"the count of key {wrong[0]!r} is {window[wrong[0]]}; counts are finite, and 0 or more.")
+        raise BadSeriesError(f"the count of key {wrong[0]!r} must be finite and at least 0, got {window[wrong[0]]}")

@@ -1,9 +1,9 @@
-"""Whose forecast of key frequencies counts: each window judges every model, and the best of late is asked.
+"""The choice among forecasts of key frequencies: each window scores every model, and the best recent one is used.
 
 ```python
 vote = KeyVote()
 vote.learn({"a": 7, "b": 3})
-vote.hear("key-net", {"a": 0.4, "b": 0.6})  # from a net in another process
+vote.add("key-net", {"a": 0.4, "b": 0.6})  # from a net in another process
 vote.best.model, vote.best.shares
 ```
 """
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 from foretide.forecasting.keys.models import KeyEwma, KeyModel, LastWindow, Shares, Window, shares_of
 
-_NEWEST = 0.2
-_JUDGED_BEFORE_TRUSTED = 3
+_NEWEST_WEIGHT = 0.2
+_MIN_SCORED_WINDOWS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class KeyOutlook:
-    """The shares that are expected in the next window, and by which model."""
+class BestShares:
+    """The shares that the best model expects in the next window, and its name."""
 
     model: str
     shares: Shares
@@ -28,56 +28,54 @@ class KeyOutlook:
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """How a model did: its error, smoothed, over so many windows."""
+    """The smoothed error of a model, and the number of windows that it was scored on."""
 
     error: float = 0.0
     windows: int = 0
 
     def after(self, error: float) -> _Record:
-        smooth = self.error + _NEWEST * (error - self.error) if self.windows else error
+        smooth = self.error + _NEWEST_WEIGHT * (error - self.error) if self.windows else error
         return _Record(smooth, self.windows + 1)
 
 
 class KeyVote:
-    """The last window, a smoothed one, and whoever else is heard. Who does worse than another is not asked."""
+    """Scores the last window, an EWMA and any other forecast that is added, and returns the best recent one."""
 
     def __init__(self) -> None:
         self._models: tuple[KeyModel, ...] = (LastWindow(), KeyEwma())
-        self._said: dict[str, Shares] = {}
+        self._forecasts: dict[str, Shares] = {}
         self._records: dict[str, _Record] = {}
 
     def learn(self, window: Window) -> None:
-        """Judge by a window what was said of it, and let the models learn it."""
+        """Score the forecasts of a window, and let the models learn it."""
         truth = shares_of(window)
         if not truth:
             return
-        for model, said in self._said.items():
-            self._records[model] = self._records.get(model, _Record()).after(distance(said, truth))
+        for model, shares in self._forecasts.items():
+            self._records[model] = self._records.get(model, _Record()).after(distance(shares, truth))
         for each in self._models:
             each.learn([window])
-        self._said = {each.name: each.forecast(1)[0].shares() for each in self._models}
+        self._forecasts = {each.name: each.forecast(1)[0].shares() for each in self._models}
 
-    def hear(self, model: str, shares: Shares) -> None:
-        """What another model says of the next window."""
-        self._said[model] = shares
+    def add(self, model: str, shares: Shares) -> None:
+        """Add the forecast of the next window by another model."""
+        self._forecasts[model] = shares
 
     @property
-    def best(self) -> KeyOutlook | None:
-        """What the best model of late says; None before the first window."""
-        trusted = {model: error for model, error in self.errors.items() if model in self._said}
-        model = min(trusted, key=lambda name: trusted[name], default=self._models[0].name)
-        return KeyOutlook(model, self._said[model]) if self._said else None
+    def best(self) -> BestShares | None:
+        """The forecast of the best recent model; None before the first window."""
+        scored = {model: error for model, error in self.errors.items() if model in self._forecasts}
+        model = min(scored, key=lambda name: scored[name], default=self._models[0].name)
+        return BestShares(model, self._forecasts[model]) if self._forecasts else None
 
     @property
     def errors(self) -> dict[str, float]:
-        """The share of rows that each model has of late put to wrong keys, of those that were judged often enough."""
-        return {
-            model: record.error for model, record in self._records.items() if record.windows >= _JUDGED_BEFORE_TRUSTED
-        }
+        """The recent share of rows that each model assigned to wrong keys, for models with enough scored windows."""
+        return {model: record.error for model, record in self._records.items() if record.windows >= _MIN_SCORED_WINDOWS}
 
 
 def distance(one: Shares, other: Shares) -> float:
-    """The share of rows that would have to change their key to make one of the other.
+    """The total variation distance: the share of rows that would have to change their key.
 
     >>> distance({"a": 0.75, "b": 0.25}, {"a": 0.5, "c": 0.5})
     0.5

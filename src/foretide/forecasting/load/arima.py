@@ -25,7 +25,6 @@ class Arima(LoadModel):
     """Autoregressive, integrated, moving average."""
 
     name: ClassVar[str] = "arima"
-    summary: ClassVar[str] = "ARIMA on logarithms, the order chosen by one-step errors"
     corrects_mean: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("statsforecast",)
     refit_every = 2000
@@ -41,8 +40,8 @@ class Arima(LoadModel):
         return _REACH
 
     @property
-    def awake(self) -> bool:
-        """Once it was fitted."""
+    def ready(self) -> bool:
+        """Whether it has been fitted."""
         return self._order is not None
 
     def fit(self, values: Floats) -> None:
@@ -83,7 +82,7 @@ class Arima(LoadModel):
         return {"order": order, "ar": self._ar, "ma": self._ma, "mean": self._mean_level, "top": self._top}
 
     def restore_fitted(self, found: State) -> None:
-        """Take them over."""
+        """Restore them."""
         order = [int(each) for each in found["order"]]
         self._order = (order[0], order[1], order[2]) if order else None
         self._ar, self._ma = np.array(found["ar"]), np.array(found["ma"])

@@ -1,7 +1,7 @@
-"""The base of every load model: what they share is here, and only how they see the next steps is left to them.
+"""The base of every load model. A model adds only how it predicts the next steps.
 
-A model is a function of the last `reach` values and of what its last fit found. It is fitted anew after a number of
-values that depends on nothing else (and when drift is noticed), so learning in pieces equals learning at once.
+A model is a function of the last `reach` values and of its last fit. It is fitted again after a fixed number of values
+and when drift is detected, so learning in pieces equals learning at once.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from foretide.forecasting.load.calibration import (
     REACH,
     WINDOW,
     Calibration,
+    DriftDetector,
     calibrate,
     movement,
     scaled_errors,
     uncalibrated,
 )
-from foretide.forecasting.load.drift import DriftDetector
-
-HORIZONS = (1, 2, 3, 6, 12)
-"""The steps ahead at which errors are kept, unless others are asked for."""
+from foretide.forecasting.load.registry import HORIZONS
 
 _CALIBRATE_EVERY = 16
 _FIRST_FIT = 64
@@ -36,7 +34,7 @@ _FIRST_FIT = 64
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Steps x horizons: the centre that errors are measured from, and the mean if the model has one of its own."""
+    """Steps x horizons: the centre that errors are measured from, and the mean where the model has a separate one."""
 
     centre: Floats
     mean: Floats | None = None
@@ -44,33 +42,32 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """The forecasts that were made after each of some values, at the model's horizons.
+    """The forecasts made after each of some values, at the horizons of the model.
 
     Attributes:
         mean: Steps x horizons.
         quantiles: Steps x horizons x levels.
-        awake: Whether the model had been fitted, and so has a say of its own.
+        ready: Whether the model was fitted by then.
     """
 
     mean: Floats
     quantiles: Floats
-    awake: Mask
+    ready: Mask
 
 
 class LoadModel(ABC):
-    """Learns values, is fitted from time to time, and surrounds its centre with the errors it has made."""
+    """Learns values, is fitted from time to time, and derives quantiles from its past errors."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()
-    """Packages beyond NumPy that it imports once it is fitted."""
+    """Packages beyond NumPy that a fit imports."""
     refit_every: int = 0
     """Values between two fits once there are many; 0 for models that are not fitted."""
     corrects_mean: ClassVar[bool] = False
-    """Whether the mean is the centre times what truth was to centre lately (for models that think in logarithms)."""
+    """Whether the mean is the centre times the recent ratio of truth to centre (for models of logarithms)."""
 
     def __init__(self, horizons: Sequence[int] = HORIZONS, seasons: Sequence[int] | None = None, seed: int = 0) -> None:
-        """At which horizons errors are kept; known seasons in steps (None: found out at each fit); the seed."""
+        """Track errors at some horizons; seasons are in steps (None: found by each fit)."""
         self.horizons = tuple(sorted({1, *horizons}))
         self.seasons = None if seasons is None else tuple(seasons)
         self.seed = seed
@@ -83,40 +80,40 @@ class LoadModel(ABC):
         self._calibration = uncalibrated(self.horizons)
         self._drift = DriftDetector()
 
-    # ---- what a model brings
+    # ---- what a model implements
 
     @property
     @abstractmethod
     def reach(self) -> int:
-        """How many of the last values a forecast depends on."""
+        """The number of latest values that a forecast depends on."""
 
     @abstractmethod
     def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
         """The centre (and mean) for each window of values (steps x reach) at each horizon."""
 
-    def fit(self, values: Floats) -> None:  # noqa: B027 not every model has something to find out
-        """Find out from the values so far whatever `predict` needs."""
+    def fit(self, values: Floats) -> None:  # noqa: B027 - some models have nothing to fit
+        """Fit the parameters that `predict` uses."""
 
     @property
-    def awake(self) -> bool:
-        """Whether it has a say of its own already."""
+    def ready(self) -> bool:
+        """Whether it forecasts anything but the last value yet."""
         return True
 
     def fitted(self) -> dict[str, Any]:
-        """What the last fit found, as numbers, strings, lists and arrays."""
+        """The fitted parameters, as numbers, strings, lists and arrays."""
         return {}
 
     def restore_fitted(self, found: State) -> None:  # noqa: B027
-        """Take over what an earlier fit found."""
+        """Restore fitted parameters."""
 
     # ---- learning
 
     def learn(self, seen: Sequence[float | None]) -> None:
-        """Take in what came next, oldest first; None is a gap."""
+        """Learn the next values, oldest first; None is a gap."""
         self.advance(seen)
 
     def advance(self, seen: Sequence[float | None]) -> Issued:
-        """Learn, and say what was forecast after each value: only from what was known by then."""
+        """Learn, and return the forecasts made after each value, from what was known by then."""
         values, known = self._history.bridge(*checked(seen))
         done, parts = 0, [self._nothing()]
         forced = False
@@ -129,16 +126,16 @@ class LoadModel(ABC):
             done += len(part.mean)
         dropped = self._history.forget()
         self._centres, self._units = self._centres[dropped:], self._units[dropped:]
-        return Issued(*(np.concatenate([getattr(p, f) for p in parts]) for f in ("mean", "quantiles", "awake")))
+        return Issued(*(np.concatenate([getattr(p, f) for p in parts]) for f in ("mean", "quantiles", "ready")))
 
     def retrain(self) -> None:
-        """Fit now, from what was learnt; a model that can goes on from its last fit."""
+        """Fit now to the values learnt, from the last fit where the model can."""
         if len(self._history):
             self.fit(self._history.values[-LIMIT:])  # however the series was cut
             self.fits += 1
 
     def _part(self, values: Floats, known: Mask, *, refit: bool) -> tuple[Issued, bool]:
-        """Learn values of which only the first may call for a fit; stops before a value at which drift is noticed."""
+        """Learn values of which only the first may trigger a fit; stops before a value at which drift is detected."""
         first = len(self._history)
         if refit or self._due(self.count + 1):
             self._history.extend(values[:1], known[:1])
@@ -159,7 +156,7 @@ class LoadModel(ABC):
         return self.predict(windows(self._history.values, first, self.reach), self.horizons)
 
     def _issue(self, points: Points, first: int) -> Issued:
-        """Keep the centres, and surround them with the errors that were known at each step."""
+        """Store the centres, and add quantiles from the errors known at each step."""
         steps = len(points.centre)
         unit = movement(windows(self._history.values, first, REACH))
         self._centres = np.concatenate([self._centres, points.centre])
@@ -175,7 +172,7 @@ class LoadModel(ABC):
             mean[place:stop] = self._mean(Points(points.centre[place:stop], _rows(points.mean, place, stop)))
             self.count += stop - place
             place = stop
-        return Issued(mean, quantiles, np.full(steps, self.awake))
+        return Issued(mean, quantiles, np.full(steps, self.ready))
 
     def _mean(self, points: Points) -> Floats:
         if points.mean is not None:
@@ -183,7 +180,7 @@ class LoadModel(ABC):
         return points.centre * self._calibration.ratio if self.corrects_mean else points.centre
 
     def _calibrated(self, size: int) -> Calibration:
-        """From the latest errors at each horizon among the first `size` values of the history."""
+        """The calibration by the latest errors at each horizon among the first `size` values of the history."""
         values, known = self._history.values[:size], self._history.known[:size]
         scaled, truth, centre = [], [], []
         for place, horizon in enumerate(self.horizons):
@@ -204,7 +201,7 @@ class LoadModel(ABC):
         return doubled or count % self.refit_every == 0
 
     def _until_fit(self) -> int:
-        """How many values from the next one on can be learnt before a fit is due at the one after them."""
+        """The number of values that can be learnt before the next fit is due."""
         if not self.refit_every:
             return 1 << 30
         count = self.count + 1
@@ -218,7 +215,7 @@ class LoadModel(ABC):
     def _last_centre(self) -> float | None:
         return float(self._centres[-1, 0]) if len(self._centres) else None
 
-    def _drifted(self, value: float, known: bool, centre: float | None) -> bool:  # noqa: FBT001 one of three facts
+    def _drifted(self, value: float, known: bool, centre: float | None) -> bool:  # noqa: FBT001
         if centre is None or not known or not self.refit_every:
             return False
         fired = self._drift.update(float(abs(np.log1p(value) - np.log1p(centre))))
@@ -226,7 +223,7 @@ class LoadModel(ABC):
         return fired
 
     def _first_drift(self, values: Floats, known: Mask, centre: Floats) -> int:
-        """The place of the first value after the first one at which drift is noticed; else how many there are."""
+        """The index of the first value after the first one at which drift is detected; else the number of values."""
         for place in range(1, len(values)):
             if self._drifted(values[place], bool(known[place]), float(centre[place - 1, 0])):
                 return place
@@ -237,7 +234,7 @@ class LoadModel(ABC):
     def forecast(self, horizon: int) -> SeriesForecast:
         """A distribution for each of the next `horizon` steps."""
         if not len(self._history):
-            raise NotEnoughHistoryError(f"{self.name} has learnt nothing yet; ask again when there are values.")
+            raise NotEnoughHistoryError(f"the model '{self.name}' has not learnt any value yet")
         ahead = range(1, horizon + 1)
         last = len(self._history) - 1
         points = self.predict(windows(self._history.values, last, self.reach), ahead)
@@ -247,16 +244,16 @@ class LoadModel(ABC):
         return SeriesForecast(mean[0], spread.quantiles(points.centre, unit)[0])
 
     def _spread(self, ahead: range) -> Calibration:
-        """The calibration at any horizon: between two known ones in between, beyond the last growing by its root."""
+        """The calibration at any horizon: interpolated, and growing by the square root beyond the last horizon."""
         known, steps = np.array(self.horizons, dtype=np.float64), np.array(ahead, dtype=np.float64)
         offsets = np.array([np.interp(steps, known, level) for level in self._calibration.offsets.T]).T
         grown = np.sqrt(np.maximum(steps / known[-1], 1.0))
         return Calibration(offsets * grown[:, None], np.interp(steps, known, self._calibration.ratio))
 
-    # ---- keeping
+    # ---- state
 
     def state(self) -> State:
-        """Everything a later process needs to go on from here."""
+        """Everything that another process needs to continue from here."""
         return {
             "model": self.name,
             "horizons": list(self.horizons),
@@ -274,7 +271,7 @@ class LoadModel(ABC):
         }
 
     def restore(self, state: State) -> None:
-        """Go on from a kept state."""
+        """Continue from a saved state."""
         self.horizons = tuple(state["horizons"])
         self.count, self.drifts, self.fits = int(state["count"]), int(state["drifts"]), int(state["fits"])
         self._history = History(np.array(state["values"]), np.array(state["known"], dtype=np.bool_))

@@ -27,7 +27,6 @@ class NeuralNet(LagModel):
     """A multi-layer perceptron with one output a horizon, trained by absolute errors."""
 
     name: ClassVar[str] = "neural net"
-    summary: ClassVar[str] = "a multi-layer perceptron on lags (pa-sps: ANN)"
     needs: ClassVar[tuple[str, ...]] = ("jax", "equinox", "optax")
     refit_every = 2000
     train_rows = 8000
@@ -45,8 +44,8 @@ class NeuralNet(LagModel):
         self.validation: list[float] = []
 
     @property
-    def awake(self) -> bool:
-        """Once it was trained."""
+    def ready(self) -> bool:
+        """Whether it has been trained."""
         return bool(self._layers)
 
     def regress(self, features: Floats, targets: Floats) -> None:
@@ -103,7 +102,7 @@ class NeuralNet(LagModel):
         return found
 
     def restore_fitted(self, found: State) -> None:
-        """Take them over."""
+        """Restore them."""
         super().restore_fitted(found)
         self._scale = (np.array(found["middle"]), np.array(found["scale"]))
         self._layers = tuple(

@@ -1,63 +1,98 @@
-"""Every load model by name: what the command line offers, what the mix asks, and what the contract tests run over."""
+"""Every load model by name. A model's module is imported when it is used, so that names alone cost nothing.
+
+A new forecaster is a class in this folder and a line in one of the tables.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from foretide.errors import ForecastError
-from foretide.forecasting.load.arima import Arima
-from foretide.forecasting.load.base import HORIZONS, LoadModel
-from foretide.forecasting.load.ensemble import Ensemble
-from foretide.forecasting.load.fourier import Fourier
-from foretide.forecasting.load.neural import NeuralNet
-from foretide.forecasting.load.ridge import Ridge
-from foretide.forecasting.load.scikit import GradientBoosting, RandomForest, SupportVectors
-from foretide.forecasting.load.simple import Ewma, LastValue, LinearTrend, MovingAverage, SeasonalLastValue
 
-NEEDS_NUMPY_ONLY: tuple[type[LoadModel], ...] = (
-    LastValue, SeasonalLastValue, MovingAverage, Ewma, LinearTrend, Fourier, Ridge,
-)  # fmt: skip
-"""Models without further packages; the last value first, because the mix falls back to it."""
+if TYPE_CHECKING:
+    from foretide.forecasting.load.base import LoadModel
+    from foretide.forecasting.load.ensemble import Ensemble
 
-NEEDS_EXTRA: tuple[type[LoadModel], ...] = (NeuralNet, RandomForest, GradientBoosting, SupportVectors, Arima)
+HORIZONS = (1, 2, 3, 6, 12)
+"""The steps ahead at which models track their errors by default."""
+
+LAST_VALUE = "last value"
+ENSEMBLE = "ensemble"
+
+_NUMPY_ONLY = {
+    LAST_VALUE: "simple:LastValue",
+    "seasonal last value": "simple:SeasonalLastValue",
+    "moving average": "simple:MovingAverage",
+    "ewma": "simple:Ewma",
+    "linear regression": "simple:LinearTrend",
+    "fft": "simple:Fourier",
+    "ridge": "lags:Ridge",
+}
+_WITH_EXTRA = {
+    "neural net": "neural:NeuralNet",
+    "random forest": "scikit:RandomForest",
+    "gradient boosting": "scikit:GradientBoosting",
+    "svr": "scikit:SupportVectors",
+    "arima": "arima:Arima",
+}
+
+NUMPY_MODELS: tuple[str, ...] = tuple(_NUMPY_ONLY)
+"""Models that need no further packages; the last value first, because the ensemble falls back to it."""
+
+EXTRA_MODELS: tuple[str, ...] = tuple(_WITH_EXTRA)
 """Models that need `foretide[forecast]`."""
 
-MODELS: dict[str, type[LoadModel]] = {kind.name: kind for kind in (*NEEDS_NUMPY_ONLY, *NEEDS_EXTRA)}
-NAMES: tuple[str, ...] = (*MODELS, Ensemble.name)
+MODELS: tuple[str, ...] = (*NUMPY_MODELS, *EXTRA_MODELS)
+NAMES: tuple[str, ...] = (*MODELS, ENSEMBLE)
 """Everything that `make` knows."""
 
 
-def available() -> tuple[type[LoadModel], ...]:
+def model_class(name: str) -> type[LoadModel]:
+    """The class of a model.
+
+    Raises:
+        ForecastError: There is no model of that name; the message lists all names.
+    """
+    path = (_NUMPY_ONLY | _WITH_EXTRA).get(name)
+    if path is None:
+        raise ForecastError(f"the model must be one of {', '.join(NAMES)}, got '{name}'")
+    module, _, class_name = path.partition(":")
+    found: type[LoadModel] = getattr(import_module(f"foretide.forecasting.load.{module}"), class_name)
+    return found
+
+
+def available() -> tuple[str, ...]:
     """The models whose packages are installed."""
-    return tuple(kind for kind in MODELS.values() if all(find_spec(package) for package in kind.needs))
+    return tuple(name for name in MODELS if all(find_spec(package) for package in model_class(name).needs))
 
 
 def make(
     name: str, horizons: Sequence[int] = HORIZONS, seasons: Sequence[int] | None = None, seed: int = 0
 ) -> LoadModel | Ensemble:
-    """The model of that name, which has learnt nothing yet.
+    """A model that has learnt nothing yet.
 
     >>> make("ewma").name
     'ewma'
 
     Raises:
-        ForecastError: There is no such model; the message lists those there are.
+        ForecastError: There is no model of that name; the message lists all names.
     """
-    if name == Ensemble.name:
-        return make_mix(horizons, seasons, seed)
-    if name not in MODELS:
-        raise ForecastError(f"there is no model '{name}'; choose one of {', '.join(NAMES)}.")
-    return MODELS[name](horizons, seasons, seed)
+    if name == ENSEMBLE:
+        return make_ensemble(horizons, seasons, seed)
+    return model_class(name)(horizons, seasons, seed)
 
 
-def make_mix(
+def make_ensemble(
     horizons: Sequence[int] = HORIZONS,
     seasons: Sequence[int] | None = None,
     seed: int = 0,
-    kinds: Sequence[type[LoadModel]] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Ensemble:
-    """The mix of all models that can run here, or of the kinds that are given (the last value is always in)."""
-    chosen = available() if kinds is None else kinds
-    ordered: list[type[LoadModel]] = [LastValue, *(kind for kind in chosen if kind is not LastValue)]
-    return Ensemble([kind(horizons, seasons, seed) for kind in ordered])
+    """An ensemble of the named models, by default of all that are installed. The last value is always a member."""
+    from foretide.forecasting.load.ensemble import Ensemble  # noqa: PLC0415 - needs NumPy
+
+    members = dict.fromkeys((LAST_VALUE, *(available() if names is None else names)))
+    return Ensemble([model_class(name)(horizons, seasons, seed) for name in members])

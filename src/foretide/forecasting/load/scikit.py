@@ -43,8 +43,8 @@ class ScikitModel(LagModel):
         self._scale: tuple[Floats, Floats] = (np.zeros(0), np.ones(0))
 
     @property
-    def awake(self) -> bool:
-        """Once it was fitted."""
+    def ready(self) -> bool:
+        """Whether it has been fitted."""
         return bool(self._regressors)
 
     @abstractmethod
@@ -88,7 +88,6 @@ class RandomForest(ScikitModel):
     """Many trees on random samples."""
 
     name: ClassVar[str] = "random forest"
-    summary: ClassVar[str] = "60 random trees on lags (pa-sps: RF)"
     train_rows = 4000
 
     def fit_all(self, scaled: Floats, targets: Floats) -> list[Any]:
@@ -108,7 +107,6 @@ class GradientBoosting(ScikitModel):
     """Small trees, each on the errors of those before."""
 
     name: ClassVar[str] = "gradient boosting"
-    summary: ClassVar[str] = "boosted small trees on lags, by absolute errors"
     train_rows = 6000
 
     def make(self) -> Any:
@@ -125,7 +123,6 @@ class SupportVectors(ScikitModel):
     """Support vector regression with a radial kernel."""
 
     name: ClassVar[str] = "svr"
-    summary: ClassVar[str] = "support vector regression on lags, radial kernel"
     train_rows = 1500
 
     def make(self) -> Any:

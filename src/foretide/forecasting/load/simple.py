@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from foretide.forecasting.forecaster import Floats, State
+from foretide.forecasting.history import find_seasons, usable, windows
 from foretide.forecasting.load.base import LoadModel, Points
-from foretide.forecasting.seasons import find_seasons, usable
 
 
 def _flat(level: Floats, horizons: Sequence[int]) -> Points:
@@ -21,7 +21,6 @@ class LastValue(LoadModel):
     """What was, will be."""
 
     name: ClassVar[str] = "last value"
-    summary: ClassVar[str] = "the last value (pa-sps: Basic)"
 
     @property
     def reach(self) -> int:
@@ -37,7 +36,6 @@ class SeasonalLastValue(LoadModel):
     """The value one season earlier; the last value as long as no season is known."""
 
     name: ClassVar[str] = "seasonal last value"
-    summary: ClassVar[str] = "the value one season (day, week, or one that was found) earlier"
     refit_every = 1000
     _season = 0
 
@@ -47,8 +45,8 @@ class SeasonalLastValue(LoadModel):
         return max(1, self._season)
 
     @property
-    def awake(self) -> bool:
-        """Once a season is known."""
+    def ready(self) -> bool:
+        """Whether a season is known."""
         return self._season > 0
 
     def fit(self, values: Floats) -> None:
@@ -67,7 +65,7 @@ class SeasonalLastValue(LoadModel):
         return {"season": self._season}
 
     def restore_fitted(self, found: State) -> None:
-        """Take the season over."""
+        """Restore them."""
         self._season = int(found["season"])
 
 
@@ -75,7 +73,6 @@ class MovingAverage(LoadModel):
     """The average of the last few values."""
 
     name: ClassVar[str] = "moving average"
-    summary: ClassVar[str] = "the average of the last 6 values"
     span = 6
 
     @property
@@ -92,7 +89,6 @@ class Ewma(LoadModel):
     """An exponentially weighted average, whose rate is the one that would have been best so far."""
 
     name: ClassVar[str] = "ewma"
-    summary: ClassVar[str] = "an exponentially weighted average; its rate is fitted"
     refit_every = 1000
     _rates = (0.08, 0.15, 0.3, 0.5, 0.7, 0.9)
     _recent = 3000
@@ -126,7 +122,7 @@ class Ewma(LoadModel):
         return {"rate": self._rate}
 
     def restore_fitted(self, found: State) -> None:
-        """Take the rate over."""
+        """Restore them."""
         self._rate = float(found["rate"])
 
 
@@ -134,7 +130,6 @@ class LinearTrend(LoadModel):
     """A straight line through the last values."""
 
     name: ClassVar[str] = "linear regression"
-    summary: ClassVar[str] = "a line through the last 12 values (pa-sps: LR)"
     span = 12
 
     @property
@@ -150,3 +145,74 @@ class LinearTrend(LoadModel):
         line = np.maximum(seen.mean(axis=1)[:, None] + slope[:, None] * ahead, 0.0)
         lowest, highest = 0.5 * seen.min(axis=1)[:, None], 2.0 * seen.max(axis=1)[:, None]
         return Points(np.clip(line, lowest, highest), line)
+
+
+_SHORTEST = 32
+_LONGEST = 1024
+_CHECKED = 200
+_AT_ONCE = 512
+
+
+class Fourier(LoadModel):
+    """Keeps the ten strongest frequencies of a window and continues them; which window, past errors decide."""
+
+    name: ClassVar[str] = "fft"
+    refit_every = 1000
+    kept = 10
+    _span = _SHORTEST
+
+    @property
+    def reach(self) -> int:
+        """The window."""
+        return self._span
+
+    @property
+    def ready(self) -> bool:
+        """Whether a window has been chosen."""
+        return self.fits > 0
+
+    def fit(self, values: Floats) -> None:
+        """Choose the window with the smallest errors lately: powers of two, and whole seasons."""
+        most = min(len(values), _LONGEST)
+        seasons = find_seasons(values) if self.seasons is None else usable(self.seasons, len(values))
+        whole = [most // season * season for season in seasons if season <= most]
+        spans = [*(1 << power for power in range(5, most.bit_length())), *whole]
+        self._span = min(spans, key=lambda span: self._error(values, span), default=_SHORTEST)
+
+    def _error(self, values: Floats, span: int) -> float:
+        """The average error of logarithms at the model's horizons over the latest steps."""
+        farthest = max(self.horizons)
+        first = max(0, len(values) - farthest - _CHECKED)
+        seen = windows(values[: len(values) - farthest], first, span)
+        if not len(seen):
+            return 0.0
+        truth = np.array([values[first + h : first + h + len(seen)] for h in self.horizons]).T
+        return float(np.abs(np.log1p(self._continue(seen, self.horizons)) - np.log1p(truth)).mean())
+
+    def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
+        """The sum of each window's strongest waves beyond its end, never below zero or far above what was seen."""
+        parts = [self._continue(seen[i : i + _AT_ONCE], horizons) for i in range(0, len(seen), _AT_ONCE)]
+        return Points(np.concatenate(parts))
+
+    def _continue(self, seen: Floats, horizons: Sequence[int]) -> Floats:
+        span = seen.shape[1]
+        waves = np.fft.rfft(seen, axis=1)
+        strength = np.abs(waves[:, 1:])
+        kept = min(self.kept, strength.shape[1])
+        strongest = 1 + np.argpartition(strength, -kept, axis=1)[:, -kept:]
+        chosen = np.take_along_axis(waves, strongest, axis=1)
+        factor = np.where(2 * strongest == span, 1.0, 2.0) / span
+        level = waves[:, 0].real / span
+        ahead = span - 1 + np.array(horizons)
+        turned = np.exp(2j * np.pi * strongest[:, :, None] * ahead / span)
+        path = level[:, None] + (factor[:, :, None] * (chosen[:, :, None] * turned).real).sum(axis=1)
+        bounded: Floats = np.clip(path, 0.0, 1.5 * seen.max(axis=1)[:, None])
+        return bounded
+
+    def fitted(self) -> dict[str, Any]:
+        """The window."""
+        return {"span": self._span}
+
+    def restore_fitted(self, found: State) -> None:
+        """Restore them."""
+        self._span = int(found["span"])

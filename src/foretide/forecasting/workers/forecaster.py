@@ -1,4 +1,4 @@
-"""Forecasts of what each worker of a machine will need and suffer: CPU use, sending time, queuing time.
+"""Forecasts of the CPU use, sending time and queuing time of each worker of a machine, by a net.
 
 ```python
 model = WorkerForecaster(seed=1)
@@ -16,30 +16,24 @@ import numpy as np
 
 from foretide.errors import EnvironmentNotReadyError, ForecastError, ModelFolderError, NotEnoughHistoryError
 from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast, State
-from foretide.forecasting.workers.frames import (
-    MachineFrame,
-    WorkerForecast,
-    WorkerHistory,
-    WorkerNetSettings,
-    check_frame,
-)
-from foretide.forecasting.workers.scaling import WorkerScale
-from foretide.forecasting.workers.slots import Row, WorkerSlots, board_for, stacked
+from foretide.forecasting.settings import MISSING_PACKAGES, WorkerNetSettings
+from foretide.forecasting.workers.frames import MachineFrame, WorkerForecast, WorkerHistory, check_frame
+from foretide.forecasting.workers.inputs import Row, WorkerScale, WorkerSlots, slots_for, stacked
 
 try:
-    from foretide.forecasting.workers import live
+    from foretide.forecasting.workers.training import LiveNet
 except ImportError as missing:
-    raise EnvironmentNotReadyError("nets need JAX, Equinox and Optax: pip install 'foretide[forecast]'") from missing
+    raise EnvironmentNotReadyError(MISSING_PACKAGES) from missing
 
-_LEAST_TO_TRAIN = 40
+_MIN_TRAINING_STEPS = 40
 
 
 class WorkerForecaster:
-    """One machine's workers by one net (see `workers_net`), with all that a later process needs to go on.
+    """Forecasts the workers of one machine by one of the nets in `workers.nets`.
 
-    The seed is where all randomness comes from: the same frames give the same weights. Intervals are the empirical
-    quantiles of what the net got wrong on its validation share. Until the first training, the last value stands in,
-    with the changes seen so far as its errors.
+    The seed determines all randomness: the same frames give the same weights. Intervals are the empirical quantiles of
+    the errors of the net on its validation share. Until the first training the forecast is the last value, with the
+    changes so far as its errors.
     """
 
     name: ClassVar[str] = "workers"
@@ -50,11 +44,11 @@ class WorkerForecaster:
         self.trainings = 0
         self._since = 0
         self._frames: list[MachineFrame | None] = []
-        self._board: WorkerSlots | None = None
-        self._net: live.LiveNet | None = None
+        self._slots: WorkerSlots | None = None
+        self._net: LiveNet | None = None
 
     def learn(self, seen: Sequence[MachineFrame | None]) -> None:
-        """Take in frames, oldest first; None is a step that was not measured. Trains when it is time."""
+        """Learn frames, oldest first; None is a step that was not measured. Trains when training is due."""
         for frame in seen:
             check_frame(frame, self.settings.targets)
         self._frames = [*self._frames, *seen][-self.settings.keep :]
@@ -66,46 +60,46 @@ class WorkerForecaster:
                 return
         for frame in seen:
             if not self._follow(frame):
-                self._net = None  # it knows a fixed number of workers, and there are more now
+                self._net = None  # a flat net has a fixed number of slots
                 self.retrain()
                 return
 
     def retrain(self) -> None:
-        """Learn from all remembered history: from the weights there are, or from scratch if there are none that fit."""
+        """Train on the remembered history: from the present weights, or from scratch where they do not fit."""
         if not self._trainable():
             raise NotEnoughHistoryError(
-                f"{len(self._frames)} steps, in which no {' or '.join(self.settings.targets)} of a worker changed, are "
-                "nothing to train on; go on learning, the last value stands in."
+                f"a net cannot be trained on {len(self._frames)} steps in which no "
+                f"{' or '.join(self.settings.targets)} of a worker changed"
             )
         history = WorkerHistory.of(self._frames)
         scale = WorkerScale.of(history, self.settings.targets, self.settings.process_features)
-        board = board_for(scale)
-        rows = stacked([board.take(frame) for frame in self._frames])
+        slots = slots_for(scale)
+        rows = stacked([slots.take(frame) for frame in self._frames])
         warm = self._net.weights if self._net else None
-        self._net = live.trained(self.settings, rows, self.seed, self.trainings, warm)
-        self._board = board
+        self._net = LiveNet.trained(self.settings, rows, self.seed, self.trainings, warm)
+        self._slots = slots
         self._since = 0
         self.trainings += 1
 
     def forecast(self, horizon: int) -> WorkerForecast:
-        """The next steps of every worker that was there in the last frame, by worker and target."""
+        """The next steps of every worker that is present in the last frame, by worker and target."""
         if horizon < 1:
-            raise ForecastError(f"a horizon of {horizon} steps; ask for at least 1.")
+            raise ForecastError(f"horizon must be at least 1 step, got {horizon}")
         if not self._frames:
-            raise NotEnoughHistoryError("no frame was learnt yet; ask again after the first one.")
+            raise NotEnoughHistoryError("no frame has been learnt yet")
         last = self._frames[-1]
         if last is None:
             return {}
-        there = [name for name, worker in last.workers.items() if set(self.settings.targets) <= worker.keys()]
-        if self._net is None or self._board is None:
-            return {name: self._last_values(name, horizon) for name in there}
-        mean, quantiles = _stretched(self._net.answer, self._net.errors, horizon)
-        mean, quantiles = self._board.unscaled(mean), self._board.unscaled(quantiles)
-        places = {name: self._board.names.index(name) for name in there}
-        return {name: self._of_place(mean[at], quantiles[at]) for name, at in places.items()}
+        present = [name for name, worker in last.workers.items() if set(self.settings.targets) <= worker.keys()]
+        if self._net is None or self._slots is None:
+            return {name: self._last_values(name, horizon) for name in present}
+        mean, quantiles = _extended(self._net.prediction, self._net.errors, horizon)
+        mean, quantiles = self._slots.unscaled(mean), self._slots.unscaled(quantiles)
+        slots = {name: self._slots.names.index(name) for name in present}
+        return {name: self._by_target(mean[at], quantiles[at]) for name, at in slots.items()}
 
     def state(self) -> State:
-        """The history, and what was learnt: names, numbers and arrays only."""
+        """The history and the trained net, as names, numbers and arrays."""
         history = WorkerHistory.of(self._frames)
         kept: dict[str, Any] = {
             "seed": self.seed,
@@ -118,15 +112,15 @@ class WorkerForecaster:
             "history_machine": history.machine,
             "history_workers": history.workers,
         }
-        if self._net is None or self._board is None:
+        if self._net is None or self._slots is None:
             return kept
-        parts = {"scale": self._board.scale.state(), "board": self._board.state(), "live": self._net.state()}
+        parts = {"scale": self._slots.scale.state(), "slots": self._slots.state(), "live": self._net.state()}
         return kept | {f"{part}_{name}": value for part, values in parts.items() for name, value in values.items()}
 
     def restore(self, state: State) -> None:
-        """Go on from a kept state of a forecaster with the same settings."""
+        """Continue from a saved state of a forecaster with the same settings."""
         if state.get("net") != self.settings.net:
-            raise ModelFolderError(f"the state is that of net {state.get('net')!r}, not '{self.settings.net}'.")
+            raise ModelFolderError(f"the saved net is {state.get('net')!r}, expected '{self.settings.net}'")
         history = WorkerHistory(
             tuple(state["history_names"]),
             tuple(state["history_machine_features"]),
@@ -136,33 +130,35 @@ class WorkerForecaster:
         )
         self._frames = history.frames()
         self.seed, self.trainings, self._since = int(state["seed"]), int(state["trainings"]), int(state["since"])
-        self._board = self._net = None
-        if "live_answer" in state:
-            self._board = WorkerSlots.restored(WorkerScale.restored(_part(state, "scale_")), _part(state, "board_"))
-            self._net = live.restored(self.settings, self._board, _part(state, "live_"))
+        self._slots = self._net = None
+        if "live_prediction" in state:
+            self._slots = WorkerSlots.restored(
+                WorkerScale.restored(_with_prefix(state, "scale_")), _with_prefix(state, "slots_")
+            )
+            self._net = LiveNet.restored(self.settings, self._slots, _with_prefix(state, "live_"))
 
     def _due(self) -> bool:
-        due = self.settings.retrain_every if self._net else max(self.settings.first_training, _LEAST_TO_TRAIN)
+        due = self.settings.retrain_every if self._net else max(self.settings.first_training, _MIN_TRAINING_STEPS)
         return 0 < due <= self._since
 
     def _trainable(self) -> bool:
-        """Whether there is anything to learn."""
+        """Whether there are enough frames, and some target changed."""
         wanted = self.settings.targets
         workers = [each for frame in self._frames if frame is not None for each in frame.workers.values()]
         seen = {tuple(each[target] for target in wanted) for each in workers if set(wanted) <= each.keys()}
-        return len(self._frames) >= _LEAST_TO_TRAIN and len(seen) > 1
+        return len(self._frames) >= _MIN_TRAINING_STEPS and len(seen) > 1
 
     def _follow(self, frame: MachineFrame | None) -> bool:
-        """Take the net along by one step; False if it has no room for all the workers."""
-        if self._net is None or self._board is None:
+        """Advance the net by one step; False if it has no slot for some worker."""
+        if self._net is None or self._slots is None:
             return True
-        row: Row = self._board.take(frame)
-        if len(row.present) != len(self._net.answer) and not self._net.grow(len(row.present)):
+        row: Row = self._slots.take(frame)
+        if len(row.present) != len(self._net.prediction) and not self._net.grow(len(row.present)):
             return False
         self._net.step(row)
         return True
 
-    def _of_place(self, mean: Floats, quantiles: Floats) -> Mapping[str, SeriesForecast]:
+    def _by_target(self, mean: Floats, quantiles: Floats) -> Mapping[str, SeriesForecast]:
         return {
             target: SeriesForecast(mean[..., at], quantiles[..., at].T)
             for at, target in enumerate(self.settings.targets)
@@ -177,24 +173,24 @@ class WorkerForecaster:
 
 
 def _last_value(values: Floats, horizon: int) -> SeriesForecast:
-    """The last value, with the changes so far as its errors."""
+    """The last value, with quantiles from the changes so far."""
     changes = np.diff(values) if len(values) > 1 else np.zeros(1)
     spread = np.sqrt(np.arange(1, horizon + 1))[:, None] * np.quantile(changes, LEVELS)
     return SeriesForecast(np.full(horizon, values[-1]), np.maximum(values[-1] + spread, 0.0))
 
 
-def _stretched(answer: Floats, errors: Floats, horizon: int) -> tuple[Floats, Floats]:
-    """Mean (places x steps x targets) and quantiles (places x levels x steps x targets), scaled.
+def _extended(prediction: Floats, errors: Floats, horizon: int) -> tuple[Floats, Floats]:
+    """Mean (slots x steps x targets) and quantiles (slots x levels x steps x targets), scaled.
 
-    Beyond what is learnt it stays so, and the errors grow with the square root of the distance, as those of a random
-    walk do.
+    Beyond the learnt steps the mean is constant, and errors grow with the square root of the distance, like those of a
+    random walk.
     """
-    known = answer.shape[1]
+    known = prediction.shape[1]
     far = np.minimum(np.arange(horizon), known - 1)
     wider = np.sqrt(np.maximum(np.arange(1, horizon + 1) / known, 1.0))[:, None]
-    mean = answer[:, far]
+    mean = prediction[:, far]
     return mean, mean[:, None] + errors[:, far] * wider
 
 
-def _part(state: State, prefix: str) -> dict[str, Any]:
+def _with_prefix(state: State, prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}

@@ -1,16 +1,16 @@
 """Three nets for the workers of one machine: aware of interference, plain, and flat.
 
-All of them take a state and some steps of a machine, and answer with the last state and, at each of those steps, the
-scaled targets of every worker for the steps after it. Workers have places in arrays of a fixed size; a mask says which
-of them are there, and a worker that is away keeps its state.
+Each takes a state and some steps of a machine, and returns the last state and, for each of those steps, the scaled
+targets of every worker in the steps after it. Workers have slots in arrays of a fixed size; a mask says which of them
+are present, and an absent worker keeps its state.
 
 `InterferenceNet` is the two-tier net of predictive-control. Where it departs, and why:
 
 - The paper feeds tier 1 the features of all workers side by side. Here each worker's features pass one shared small
   layer, and tier 1 sees their mean and maximum. So any number of workers fits, their order does not matter, and an
   hour of history is enough to learn from.
-- The paper ends in a sigmoid. With `sigmoid=False` the net answers with the change from the last value instead, which
-  is easier to learn and not confined to the range of the training data.
+- The paper ends in a sigmoid. With `sigmoid=False` the net predicts the change from the last value instead, which is
+  easier to learn and not confined to the range of the training data.
 - The paper's tier 2 sees a worker's own targets only. Unless `targets_only`, it sees all of the worker's own features:
   what arrives at a worker says more about its next step than its last values do.
 - Several steps ahead come from heads of their own, one for each step, not by feeding forecasts back.
@@ -34,13 +34,13 @@ _LOWEST = -1.0  # of a hyperbolic tangent
 
 
 State = tuple[Array, ...]
-"""What a net remembers, layer by layer."""
+"""The hidden state of a net, layer by layer."""
 
 
 class Seen(NamedTuple):
-    """Steps of a machine, scaled: its features, those of its workers, their targets, and who is there.
+    """Steps of a machine, scaled: its features, those of its workers, their targets, and who is present.
 
-    Shapes: (steps, features), (steps, places, features), (steps, places, targets), (steps, places). Targets are not
+    Shapes: (steps, features), (steps, slots, features), (steps, slots, targets), (steps, slots). Targets are not
     clipped: changes start from them.
     """
 
@@ -50,33 +50,33 @@ class Seen(NamedTuple):
     present: Array
 
 
-class Sizes(NamedTuple):
-    """What the weights depend on. `places` counts only for the flat net."""
+class NetSizes(NamedTuple):
+    """The sizes of a net. `slots` matters only for the flat net."""
 
     machine: int
     worker: int
     targets: int
     horizon: int
-    places: int
+    slots: int
     hidden: int
 
 
 class Head(eqx.Module):
-    """From what a net remembers of each row to the targets: one row of them for each step ahead."""
+    """From the hidden state of each row to the targets of each step ahead."""
 
     layer: Affine
     shape: tuple[int, int] = eqx.field(static=True)
     sigmoid: bool = eqx.field(static=True)
 
-    def __init__(self, sizes: Sizes, *, sigmoid: bool, key: Array) -> None:
+    def __init__(self, sizes: NetSizes, *, sigmoid: bool, key: Array) -> None:
         self.shape, self.sigmoid = (sizes.horizon, sizes.targets), sigmoid
         self.layer = Affine(sizes.hidden + sizes.targets, sizes.horizon * sizes.targets, key=key, quiet=True)
 
     def __call__(self, memory: Array, own: Array) -> Array:
         """The targets after each step."""
         known = jnp.concatenate([memory, clipped(own)], axis=-1)
-        answer = self.layer(known).reshape(*own.shape[:-1], *self.shape)
-        return jax.nn.sigmoid(answer) if self.sigmoid else own[..., None, :] + answer
+        prediction = self.layer(known).reshape(*own.shape[:-1], *self.shape)
+        return jax.nn.sigmoid(prediction) if self.sigmoid else own[..., None, :] + prediction
 
 
 class InterferenceNet(eqx.Module):
@@ -89,7 +89,7 @@ class InterferenceNet(eqx.Module):
     head: Head
     targets_only: bool = eqx.field(static=True)
 
-    def __init__(self, sizes: Sizes, *, sigmoid: bool, targets_only: bool, key: Array) -> None:
+    def __init__(self, sizes: NetSizes, *, sigmoid: bool, targets_only: bool, key: Array) -> None:
         keys = jax.random.split(key, 5)
         own = sizes.targets if targets_only else sizes.worker
         self.embed = Affine(sizes.worker, _EMBEDDING, key=keys[0])
@@ -99,12 +99,12 @@ class InterferenceNet(eqx.Module):
         self.head = Head(sizes, sigmoid=sigmoid, key=keys[4])
         self.targets_only = targets_only
 
-    def start(self, places: int) -> State:
+    def start(self, slots: int) -> State:
         """The state before anything was seen."""
-        return self.tier_1.start(1) + self.tier_2.start(places)
+        return self.tier_1.start(1) + self.tier_2.start(slots)
 
     def __call__(self, state: State, seen: Seen) -> tuple[State, Array]:
-        """The last state, and the answers after each step."""
+        """The last state, and the predictions after each step."""
         machine, workers = state[:LAYERS], state[LAYERS:]
         pooled = _pooled(jnp.tanh(self.embed(seen.workers)), seen.present)
         around = jnp.concatenate([seen.machine, pooled], axis=-1)[:, None]
@@ -122,59 +122,59 @@ class PlainNet(eqx.Module):
     layers: GruStack
     head: Head
 
-    def __init__(self, sizes: Sizes, *, sigmoid: bool, key: Array) -> None:
+    def __init__(self, sizes: NetSizes, *, sigmoid: bool, key: Array) -> None:
         first, second = jax.random.split(key)
         self.layers = GruStack(sizes.worker, sizes.hidden, LAYERS, key=first)
         self.head = Head(sizes, sigmoid=sigmoid, key=second)
 
-    def start(self, places: int) -> State:
+    def start(self, slots: int) -> State:
         """The state before anything was seen."""
-        return self.layers.start(places)
+        return self.layers.start(slots)
 
     def __call__(self, state: State, seen: Seen) -> tuple[State, Array]:
-        """The last state, and the answers after each step."""
+        """The last state, and the predictions after each step."""
         state, memories = self.layers(state, seen.workers, seen.present)
         return state, self.head(memories, seen.own)
 
 
 class FlatNet(eqx.Module):
-    """Sees the machine and all its workers side by side, and answers for all places at once (figure 2 of the paper)."""
+    """Sees the machine and all its workers side by side, and predicts all slots at once (figure 2 of the paper)."""
 
     layers: GruStack
     head: Affine
     shape: tuple[int, int, int] = eqx.field(static=True)
     sigmoid: bool = eqx.field(static=True)
 
-    def __init__(self, sizes: Sizes, *, sigmoid: bool, key: Array) -> None:
+    def __init__(self, sizes: NetSizes, *, sigmoid: bool, key: Array) -> None:
         first, second = jax.random.split(key)
-        self.shape, self.sigmoid = (sizes.places, sizes.horizon, sizes.targets), sigmoid
-        self.layers = GruStack(sizes.machine + sizes.places * sizes.worker, sizes.hidden, LAYERS, key=first)
-        self.head = Affine(sizes.hidden, sizes.places * sizes.horizon * sizes.targets, key=second, quiet=True)
+        self.shape, self.sigmoid = (sizes.slots, sizes.horizon, sizes.targets), sigmoid
+        self.layers = GruStack(sizes.machine + sizes.slots * sizes.worker, sizes.hidden, LAYERS, key=first)
+        self.head = Affine(sizes.hidden, sizes.slots * sizes.horizon * sizes.targets, key=second, quiet=True)
 
-    def start(self, places: int) -> State:  # noqa: ARG002 - one state for the whole machine
+    def start(self, slots: int) -> State:  # noqa: ARG002 - one state for the whole machine
         """The state before anything was seen."""
         return self.layers.start(1)
 
     def __call__(self, state: State, seen: Seen) -> tuple[State, Array]:
-        """The last state, and the answers after each step."""
-        there = jnp.where(seen.present[..., None], seen.workers, 0.0).reshape(len(seen.machine), -1)
-        side_by_side = jnp.concatenate([seen.machine, there], axis=-1)[:, None]
+        """The last state, and the predictions after each step."""
+        masked = jnp.where(seen.present[..., None], seen.workers, 0.0).reshape(len(seen.machine), -1)
+        side_by_side = jnp.concatenate([seen.machine, masked], axis=-1)[:, None]
         state, memory = self.layers(state, side_by_side, jnp.ones(side_by_side.shape[:2], dtype=bool))
-        answer = self.head(memory).reshape(-1, *self.shape)
-        return state, jax.nn.sigmoid(answer) if self.sigmoid else seen.own[..., None, :] + answer
+        prediction = self.head(memory).reshape(-1, *self.shape)
+        return state, jax.nn.sigmoid(prediction) if self.sigmoid else seen.own[..., None, :] + prediction
 
 
 WorkerNet = InterferenceNet | PlainNet | FlatNet
 
 
 def clipped(scaled: Array) -> Array:
-    """Far bursts would throw the gates out of balance; the net sees only that they are far."""
+    """Bound the inputs, so that bursts do not saturate the gates."""
     return jnp.clip(scaled, -1.0, 2.0)
 
 
 def _pooled(each: Array, present: Array) -> Array:
-    """Mean and maximum over the workers that are there; zeros when there is none."""
-    there = present[..., None]
-    mean = jnp.where(there, each, 0.0).sum(axis=1) / jnp.maximum(there.sum(axis=1), 1)
-    highest = jnp.where(there, each, _LOWEST).max(axis=1)
-    return jnp.concatenate([mean, jnp.where(there.any(axis=1), highest, 0.0)], axis=-1)
+    """Mean and maximum over the present workers; zeros when there is none."""
+    mask = present[..., None]
+    mean = jnp.where(mask, each, 0.0).sum(axis=1) / jnp.maximum(mask.sum(axis=1), 1)
+    highest = jnp.where(mask, each, _LOWEST).max(axis=1)
+    return jnp.concatenate([mean, jnp.where(mask.any(axis=1), highest, 0.0)], axis=-1)

@@ -1,99 +1,171 @@
-"""The keys of a join, foreseen by a net: windows go to a process (`key_oracle`), which says what comes next."""
+"""Live forecasts of the keys of a join, by a net in a process of its own: the pipeline itself never loads JAX.
+
+    python -m foretide.runtime.forecasts.keys
+
+The first line on the standard input is a `KeyNetRequest`, each further one a window: rows by key on both sides. Once
+the nets are trained, each answer is the shares that they expect in the next window. While they train, windows wait; an
+answer that comes after its window is over is ignored.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foretide.forecasting.budget import TrainingBudget
+from foretide.errors import ForecastError
 from foretide.forecasting.keys.models import Key, Shares, Window
-from foretide.runtime.forecasts.key_process import SIDES, KeyNetRequest, line_of
-from foretide.runtime.json_process import JsonProcess, nets_installed
+from foretide.forecasting.saved import load_state, save_state
+from foretide.forecasting.settings import KeyNetSettings, TrainingBudget, nets_installed
+from foretide.runtime.processes import JsonProcess, Message, serve
 
 if TYPE_CHECKING:
     from foretide.settings.forecasts import ForecastSettings
 
 MODEL = "key-net"
-_KEPT = 600
-_RETRAIN_EVERY = 200
-_RETRY = 20
+COMMAND = (sys.executable, "-m", "foretide.runtime.forecasts.keys")
+_SIDES = ("left", "right")
+_KEEP_WINDOWS = 600
+_RETRAIN_EVERY_WINDOWS = 200
+_RETRY_WINDOWS = 20
+_MAX_KEYS = 200
 _BUDGET = TrainingBudget(seeds=1)
 
 
+def _is_saved(folder: Path | None) -> bool:
+    return folder is not None and all((folder / side / "model.json").exists() for side in _SIDES)
+
+
 class LiveKeyForecast:
-    """Windows in, shares out. Nothing waits for the process; if it ends it is started again some windows later."""
+    """Sends windows to the process, and returns its forecasts. Nothing waits for it."""
 
     def __init__(self, settings: ForecastSettings, folder: Path | None, budget: TrainingBudget = _BUDGET) -> None:
         self.settings, self.folder, self.budget = settings, folder, budget
-        self.problem: str | None = None
-        self._windows: deque[str] = deque(maxlen=_KEPT)
+        self.process = JsonProcess("a join's keys", COMMAND, self._on_message, _RETRY_WINDOWS)
+        self._windows: deque[Message] = deque(maxlen=_KEEP_WINDOWS)
         self._able = settings.keys and nets_installed()
-        self._start_at = 0 if self._is_kept() else settings.keys_min_windows
-        self._line: JsonProcess | None = None
-        self._said: dict[str, Any] | None = None
+        self._first_window = 0 if _is_saved(folder) else settings.keys_min_windows
+        self._answer: Message | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why keys are not forecast at present."""
+        return self.process.problem
 
     def learn(self, number: int, sides: Sequence[Window]) -> None:
-        """Hand a window on; the process is started once there are enough of them to learn from."""
-        window = line_of(number, [{str(key): rows for key, rows in side.items()} for side in sides])
+        """Send a window; the process is started once there are enough of them."""
+        window: Message = {
+            "window": number,
+            "sides": [{str(key): rows for key, rows in side.items()} for side in sides],
+        }
         self._windows.append(window)
-        if self._line is not None and self._line.ended:
-            self.problem = f"the process that forecasts a join's keys has ended: {self._line.last_words()}"
-            self._start_at = number + _RETRY
-            self.close()
-        if self._line is not None:
-            self._line.send(window)
-        elif self._able and number >= self._start_at:
-            self._begin()
+        may_start = self.process.may_start(number)
+        self.process.send(window)
+        if may_start and self._able and number >= self._first_window:
+            self.process.start(self._request())
+            for each in self._windows:
+                self.process.send(each)
 
     def expected(self, number: int) -> list[Shares] | None:
-        """The shares of both sides after a window; None while they are not known, or only those after another one."""
-        said = self._said
-        if said is None or said["window"] != number:
+        """The forecast shares of both sides after a window; None while there is no answer to that window."""
+        answer = self._answer
+        if answer is None or answer["window"] != number:
             return None
-        return [{_key(name): share for name, share in side.items()} for side in said["shares"]]
+        return [{_key(name): share for name, share in side.items()} for side in answer["shares"]]
 
     def is_awaited(self, number: int) -> bool:
-        """Whether an answer to a window should come in a moment: the one to the window before it was in time."""
-        said = self._said
-        return self._line is not None and said is not None and said["window"] == number - 1
+        """Whether an answer to a window should come soon: the one to the window before it was in time."""
+        answer = self._answer
+        return self.process.started and answer is not None and answer["window"] == number - 1
 
     def close(self) -> None:
         """End the process."""
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+        self.process.close()
 
-    def _begin(self) -> None:
-        self._line = JsonProcess([sys.executable, "-m", "foretide.runtime.forecasts.key_process"], self._heard)
-        self._line.send(self._order())
-        for window in self._windows:
-            self._line.send(window)
-
-    def _order(self) -> str:
+    def _request(self) -> KeyNetRequest:
         settings = self.settings
-        return KeyNetRequest(
-            settings.keys_min_windows,
-            _RETRAIN_EVERY,
-            settings.seed,
-            settings.niceness,
-            None if self.folder is None else str(self.folder),
-            self.budget,
-        ).line()
+        net = KeyNetSettings(
+            first_training=settings.keys_min_windows, retrain_every=_RETRAIN_EVERY_WINDOWS, budget=self.budget
+        )
+        return KeyNetRequest(net, settings.seed, settings.niceness, self.folder)
 
-    def _is_kept(self) -> bool:
-        return self.folder is not None and all((self.folder / side / "model.json").exists() for side in SIDES)
-
-    def _heard(self, message: dict[str, Any]) -> None:
+    def _on_message(self, message: Message) -> None:
         """From the thread that reads."""
         if "shares" in message:
-            self._said = message
-        if "problem" in message:
-            self.problem = message["problem"]
+            self._answer = message
 
 
 def _key(name: str) -> Key:
-    """Keys are hashes, but for the one that stands for all others."""
+    """Keys are hashes, except for the one that stands for all others."""
     return int(name) if name.lstrip("-").isdigit() else name
+
+
+# ---- the process
+
+
+@dataclass(frozen=True, slots=True)
+class KeyNetRequest:
+    """What the process is to do: the nets, the seed of randomness, its niceness, and where the nets are saved."""
+
+    net: KeyNetSettings
+    seed: int
+    niceness: int
+    folder: Path | None
+
+
+class KeyNetProcess:
+    """A net for each side of the join."""
+
+    def __init__(self, request: KeyNetRequest) -> None:
+        from foretide.forecasting.keys.forecaster import KeyNet  # noqa: PLC0415 - of an extra
+
+        self.folder = request.folder
+        self.nets: tuple[Any, ...] = tuple(KeyNet(request.seed + at, request.net) for at in range(len(_SIDES)))
+
+    def restore(self) -> Iterator[Message]:
+        """Continue with saved nets, if there are some."""
+        if self.folder is None or not _is_saved(self.folder):
+            return
+        try:
+            for side, net in zip(_SIDES, self.nets, strict=True):
+                net.restore(load_state(self.folder / side)[0])
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the folder, new nets are trained
+            yield {"problem": f"the saved nets of a join's keys cannot be used, new ones are trained: {error}"}
+
+    def answer(self, message: Message) -> Iterator[Message]:
+        """Learn a window; returns the shares that are expected next, and what went wrong."""
+        before = [net.trainings for net in self.nets]
+        problem = None
+        for net, side in zip(self.nets, message["sides"], strict=True):
+            try:
+                net.learn([side])
+            except ForecastError as error:
+                problem = f"the net of a join's keys cannot learn a window: {error}"
+        if [net.trainings for net in self.nets] != before:
+            problem = problem or self._save()
+        if all(net.trainings for net in self.nets):
+            yield {"window": message["window"], "shares": [_most_frequent(net) for net in self.nets]}
+        yield {"problem": problem}
+
+    def _save(self) -> str | None:
+        if self.folder is None:
+            return None
+        try:
+            for side, net in zip(_SIDES, self.nets, strict=True):
+                save_state(self.folder / side, net.state(), {"model": net.name})
+        except ForecastError as error:
+            return f"the nets of a join's keys cannot be saved: {error}"
+        return None
+
+
+def _most_frequent(net: Any) -> Mapping[str, float]:
+    expected = net.forecast(1)[0]
+    shares = expected.shares()
+    return {str(key): shares[key] for key in expected.top(_MAX_KEYS)}
+
+
+if __name__ == "__main__":
+    serve(KeyNetRequest, KeyNetProcess)

@@ -1,41 +1,51 @@
-"""The load of one spout, foreseen: a mix that learns every step and is never fitted here.
+"""The live forecast of the load of one spout, by an ensemble that learns every step and is never fitted here.
 
-Fits are slow, and happen in another process (`seer_training`). Between two of them the mix goes on learning: whom it
-trusts, how wide its intervals are, what came last. What it said is kept, so that a new one can be held against it.
+Fits are slow and run in another process:
+
+    python -m foretide.runtime.forecasts.load FOLDER NICENESS
+
+`request.json` in the folder says what to fit; the ensemble is saved beside it in `model`, and its forecasts of the
+held-out values in `forecasts.npy`. A process, not a thread: a fit holds Python's lock and cannot be interrupted, and a
+process can be given low priority and be killed. Between two fits the ensemble goes on learning weights and intervals.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from foretide.control.world.forecasts import Forecast, ForecastPoint
 from foretide.errors import ModelFolderError
 from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast
-from foretide.forecasting.load.drift import DriftDetector
+from foretide.forecasting.load.calibration import DriftDetector
 from foretide.forecasting.load.ensemble import Ensemble
-from foretide.forecasting.load.registry import MODELS, make_mix
-from foretide.forecasting.saved import ModelCard
-from foretide.runtime.forecasts.load_steps import TimeSteps
+from foretide.forecasting.load.registry import ENSEMBLE, LAST_VALUE, make_ensemble
+from foretide.forecasting.saved import ModelCard, save_model
+from foretide.forecasting.scores import rmse
+from foretide.forecasting.series import TimeSteps, mean_of
 from foretide.settings.forecasts import ForecastSettings
 
-_FEWEST_PAIRS = 10
+_MIN_PAIRS = 10
 _LEVELS = tuple(float(level) for level in LEVELS)
-_LAST_VALUE = next(iter(MODELS))
 
 
 @dataclass(frozen=True, slots=True)
 class LoadView:
-    """What is foreseen behind a step: a distribution for each of the steps after it, who leads, and whether it votes.
+    """The forecast after a step, for readers in other threads.
 
     Attributes:
         last: The number of the step that was learnt last.
-        forecast: Twice as far as is asked for, so that it serves until the next step is whole.
-        by: The model that leads where the mix knows better than the last value.
+        forecast: Twice as long as the farthest horizon, so that it serves until the next step is whole.
+        by: The model with the highest weight where the ensemble is better than the last value.
         may_vote: Whether there is such a horizon.
     """
 
@@ -44,8 +54,8 @@ class LoadView:
     by: str
     may_vote: bool
 
-    def outlook(self, at: float, settings: ForecastSettings) -> Forecast | None:
-        """What is foreseen at a time; None if the last step is too long ago."""
+    def at(self, at: float, settings: ForecastSettings) -> Forecast | None:
+        """The forecast at a time; None if the last step is too old."""
         points = []
         for seconds in settings.horizons:
             place = max(int((at + seconds) // settings.step) - self.last - 1, 0)
@@ -57,8 +67,26 @@ class LoadView:
 
 
 @dataclass(frozen=True, slots=True)
+class FitRequest:
+    """What a fit process is to fit: the values, of which the last `held_out` only score the new ensemble."""
+
+    spout: str
+    values: list[float | None]
+    held_out: int
+    members: tuple[str, ...]
+    horizons: tuple[int, ...]
+    seasons: tuple[int, ...] | None
+    seed: int
+    step: float
+
+    def write(self, folder: Path) -> None:
+        """Write it where `main` reads it."""
+        (folder / "request.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
 class FitOutcome:
-    """How a new model did against the one in place: root mean squared errors, both over the same forecasts."""
+    """The RMSE of the ensemble in use and of the new one, over the same forecasts, and whether it was replaced."""
 
     before: float
     after: float
@@ -66,168 +94,199 @@ class FitOutcome:
 
 
 class LiveLoadForecast:
-    """One spout's mix and what it needs to go on. Not for several threads at a time."""
+    """The ensemble of one spout. Not thread-safe."""
 
     def __init__(self, spout: str, settings: ForecastSettings) -> None:
         self.spout, self.settings = spout, settings
-        self.grid = TimeSteps(spout, settings.step)
-        self.mix = _unfitted(settings)
+        self.steps: TimeSteps[float] = TimeSteps(settings.step, close_early=True)
+        names, horizons = settings.member_names, settings.steps_ahead
+        self.ensemble = without_fits(make_ensemble(horizons, settings.season_steps, settings.seed, names))
         self.values: deque[float | None] = deque(maxlen=settings.steps(settings.max_history))
         self.learnt = 0
         self.drifted = False
-        self._said: deque[Floats] = deque(maxlen=settings.steps(settings.max_held_out))
+        self._means: deque[Floats] = deque(maxlen=settings.steps(settings.max_held_out))
         self._drift = DriftDetector()
 
     # ---- learning
 
-    def take(self, measured: Iterable[tuple[float, float]]) -> bool:
-        """Take in what was measured (when, how much), oldest first; whether a step became whole."""
-        whole = [value for at, load in measured for value in self.grid.add(at, load)]
-        self.learn(whole)
-        return bool(whole)
+    def take(self, samples: Iterable[tuple[float, float]]) -> bool:
+        """Learn samples (time, load), oldest first; returns whether a step became whole."""
+        valid = [(at, load) for at, load in samples if 0 <= load < math.inf]
+        return self._learn_steps([step for at, load in valid for step in self.steps.add(at, load)])
 
     def pass_time(self, now: float) -> bool:
-        """Whether a step became whole because its time is over."""
-        whole = self.grid.pass_time(now)
-        self.learn(whole)
+        """Returns whether a step became whole because its time is over."""
+        return self._learn_steps(self.steps.pass_time(now))
+
+    def _learn_steps(self, whole: Sequence[list[float] | None]) -> bool:
+        self.learn([mean_of(step) for step in whole])
         return bool(whole)
 
-    def learn(self, whole: Sequence[float | None]) -> None:
-        """Learn steps, and keep what the mix said after each. Gaps before the very first value are left out."""
+    def learn(self, values: Sequence[float | None]) -> None:
+        """Learn a value for each step, and keep the forecast after each. Gaps before the first value are left out."""
         first = 0
-        while not self.values and first < len(whole) and whole[first] is None:
+        while not self.values and first < len(values) and values[first] is None:
             first += 1
-        steps = whole[first:]
+        steps = values[first:]
         if not steps:
             return
-        said = self.mix.advance(steps).mean
-        for value, each in zip(steps, said, strict=True):
-            self._watch(value)
+        for value, mean in zip(steps, self.ensemble.advance(steps).mean, strict=True):
+            if value is not None and self._means:
+                self.drifted |= self._drift.update(_log_error(value, self._means[-1]))
             self.values.append(value)
-            self._said.append(each)
+            self._means.append(mean)
         self.learnt += len(steps)
 
-    def _watch(self, value: float | None) -> None:
-        """Notice errors one step ahead that stay larger than they used to be."""
-        if value is not None and self._said:
-            self.drifted |= self._drift.update(_error(value, self._said[-1]))
-
-    # ---- foreseeing
+    # ---- forecasting
 
     def view(self) -> LoadView | None:
-        """What is foreseen now; None before anything was learnt."""
-        if self.grid.last is None or not self.values:
+        """The present forecast; None before anything was learnt."""
+        if self.steps.last is None or not self.values:
             return None
         ahead = self.settings.steps_ahead
-        known = [trust for trust in map(self.mix.explain, ahead) if not trust.mean_falls_back]
-        leaders = [trust.experts[0].name for trust in known if trust.experts[0].name != _LAST_VALUE]
-        by = leaders[0] if leaders else _LAST_VALUE
-        return LoadView(self.grid.last, self.mix.forecast(2 * max(ahead)), by, bool(leaders))
+        reports = [report for report in map(self.ensemble.explain, ahead) if not report.mean_falls_back]
+        leaders = [report.members[0].name for report in reports if report.members[0].name != LAST_VALUE]
+        by = leaders[0] if leaders else LAST_VALUE
+        return LoadView(self.steps.last, self.ensemble.forecast(2 * max(ahead)), by, bool(leaders))
 
-    # ---- fitting anew
+    # ---- fitting
 
     @property
     def enough(self) -> bool:
-        """Whether there is enough history for a fit, and enough was said to compare it with."""
+        """Whether there is enough history for a fit, and enough forecasts to compare it with."""
         known = sum(value is not None for value in self.values)
-        return known >= self.settings.steps(self.settings.min_history) and len(self._said) >= self._held()
+        return known >= self.settings.steps(self.settings.min_history) and len(self._means) >= self._held_out()
 
-    def _held(self) -> int:
+    def _held_out(self) -> int:
         share = math.ceil(self.settings.held_out * len(self.values))
-        return max(_FEWEST_PAIRS, min(share, self.settings.steps(self.settings.max_held_out)))
+        return max(_MIN_PAIRS, min(share, self.settings.steps(self.settings.max_held_out)))
 
-    def lesson(self) -> tuple[list[float | None], int]:
-        """What to fit to, beginning with a known value, and how many of its last values to hold back."""
-        values = list(self.values)
+    def fit_request(self) -> FitRequest:
+        """A fit to all values, from the first known one."""
+        settings, values = self.settings, list(self.values)
         first = next(place for place, value in enumerate(values) if value is not None)
-        return values[first:], self._held()
+        return FitRequest(
+            self.spout, values[first:], self._held_out(), settings.member_names, settings.steps_ahead,
+            settings.season_steps, settings.seed, settings.step,
+        )  # fmt: skip
 
-    def settle(self, rival: Ensemble, said: Floats, learnt: int) -> FitOutcome:
-        """Put a newly fitted mix in place if it did better on what was held back.
+    def adopt_if_better(self, candidate: Ensemble, means: Floats, learnt: int) -> FitOutcome:
+        """Use a newly fitted ensemble if it did better on the held-out values.
 
         Args:
-            rival: It has learnt all that was known when it was started.
-            said: What it forecast after each of the values held back, by horizon.
-            learnt: How much had been learnt here when it was started.
+            candidate: It has learnt all values that were known when its fit was requested.
+            means: Its forecasts after each of the held-out values, by horizon.
+            learnt: The value of `learnt` when its fit was requested.
         """
         since = self.learnt - learnt
-        values = list(self.values)[len(self.values) - since - len(said) : len(self.values) - since]
-        own = np.array(list(self._said)[max(0, len(self._said) - since - len(said)) : len(self._said) - since])
-        shared = min(len(own), len(said))
-        truth, own, theirs = values[len(values) - shared :], own[len(own) - shared :], said[len(said) - shared :]
-        before, after = (rmse(truth, each, self.mix.horizons) for each in (own, theirs))
+        end = len(self._means) - since
+        own = np.array(list(self._means)[max(0, end - len(means)) : end])
+        shared = min(len(own), len(means))
+        end = len(self.values) - since
+        truth = list(self.values)[end - shared : end]
+        own, theirs = own[len(own) - shared :], means[len(means) - shared :]
+        before, after = (_forecast_rmse(truth, each, self.ensemble.horizons) for each in (own, theirs))
         if not after < before:
             return FitOutcome(before, after, replaced=False)
-        self._replace(rival, theirs, since)
+        self.adopt(candidate, theirs, since)
         return FitOutcome(before, after, replaced=True)
 
-    def _replace(self, rival: Ensemble, said: Floats, since: int) -> None:
-        self.mix = light(rival)
+    def adopt(self, candidate: Ensemble, means: Floats, since: int) -> None:
+        """Use another ensemble, after it has learnt the `since` latest values too."""
+        self.ensemble = without_fits(candidate)
         later = list(self.values)[len(self.values) - since :]
-        issued = self.mix.advance(later).mean if later else np.empty((0, said.shape[1]))
-        self._said = deque([*said, *issued], maxlen=self._said.maxlen)
+        issued = self.ensemble.advance(later).mean if later else np.empty((0, means.shape[1]))
+        self._means = deque([*means, *issued], maxlen=self._means.maxlen)
         self._drift, self.drifted = DriftDetector(), False
-        for value, told in zip(list(self.values)[1 - len(self._said) :], self._said, strict=False):
+        for value, mean in zip(list(self.values)[1 - len(self._means) :], self._means, strict=False):
             if value is not None:
-                self._drift.update(_error(value, told))
+                self._drift.update(_log_error(value, mean))
 
-    # ---- keeping
+    # ---- saving
 
     def card(self) -> ModelCard:
-        """What a saved model says of itself."""
+        """The description of the saved ensemble."""
         settings = self.settings
         return ModelCard(
-            Ensemble.name, self.spout, settings.step, self.mix.horizons, settings.season_steps, settings.seed,
-            self.mix.count, last_step=self.grid.last,
+            ENSEMBLE, self.spout, settings.step, self.ensemble.horizons, settings.season_steps, settings.seed,
+            self.ensemble.count, last_step=self.steps.last,
         )  # fmt: skip
 
     @classmethod
-    def restored(cls, mix: object, card: ModelCard, settings: ForecastSettings) -> LiveLoadForecast:
-        """Go on from a saved mix. Raises `ModelFolderError` where it was made with other settings."""
-        seer = cls(card.series, settings)
-        wanted = (seer.mix.horizons, settings.season_steps, settings.step, [each.name for each in seer.mix.experts])
-        if not isinstance(mix, Ensemble) or card.last_step is None:
-            raise ModelFolderError(f"the model of '{card.series}' is none that a seer has saved.")
-        if (mix.horizons, card.seasons, card.step_seconds, [each.name for each in mix.experts]) != wanted:
-            raise ModelFolderError(f"the model of '{card.series}' was made with other settings of the seer.")
-        seer.mix = light(mix)
-        kept = seer.mix.experts[0].state()
-        values = zip(kept["values"].tolist(), kept["known"].tolist(), strict=True)
-        seer.values.extend(value if known else None for value, known in values)
-        seer.learnt = len(seer.values)
-        seer.grid.go_on_from(card.last_step)
-        return seer
+    def restored(cls, ensemble: object, card: ModelCard, settings: ForecastSettings) -> LiveLoadForecast:
+        """Continue with a saved ensemble. Raises `ModelFolderError` if it was made with other settings."""
+        load = cls(card.series, settings)
+        if not isinstance(ensemble, Ensemble) or card.last_step is None:
+            raise ModelFolderError(f"the model of '{card.series}' is not one of a live forecast")
+        expected = (load.ensemble.horizons, settings.season_steps, settings.step, _names(load.ensemble))
+        if (ensemble.horizons, card.seasons, card.step_seconds, _names(ensemble)) != expected:
+            raise ModelFolderError(f"the model of '{card.series}' was made with other forecast settings")
+        load.ensemble = without_fits(ensemble)
+        state = load.ensemble.members[0].state()
+        values = zip(state["values"].tolist(), state["known"].tolist(), strict=True)
+        load.values.extend(value if known else None for value, known in values)
+        load.learnt = len(load.values)
+        load.steps.continue_from(card.last_step)
+        return load
 
 
-def rmse(truth: Sequence[float | None], said: Floats, horizons: Sequence[int]) -> float:
-    """Over the forecasts that were made of these values after one of them; infinite where there are too few.
+def _forecast_rmse(truth: Sequence[float | None], means: Floats, horizons: Sequence[int]) -> float:
+    """The RMSE of the forecasts made after each value of the values after it; infinite where there are too few.
 
-    >>> rmse([1.0] * 20, np.full((20, 1), 3.0), (1,))
+    >>> _forecast_rmse([1.0] * 20, np.full((20, 1), 3.0), (1,))
     2.0
     """
-    known = np.array([value is not None for value in truth], dtype=np.bool_)
-    values = np.array([0.0 if value is None else value for value in truth])
-    errors = [
-        (said[:-steps, place] - values[steps:])[known[steps:]]
-        for place, steps in enumerate(horizons)
-        if steps < len(values)
-    ]
-    wrong = np.concatenate([np.empty(0), *errors])
-    return float(np.sqrt(np.mean(wrong**2))) if len(wrong) >= _FEWEST_PAIRS else math.inf
+    values = np.array([math.nan if value is None else value for value in truth])
+    usable = [(place, steps) for place, steps in enumerate(horizons) if steps < len(values)]
+    expected = np.concatenate([np.empty(0), *(means[:-steps, place] for place, steps in usable)])
+    later = np.concatenate([np.empty(0), *(values[steps:] for _, steps in usable)])
+    known = ~np.isnan(later)
+    return rmse(expected[known], later[known]) if known.sum() >= _MIN_PAIRS else math.inf
 
 
-def _error(value: float, told: Floats) -> float:
-    """Of the nearest horizon, in logarithms, as models watch themselves for drift."""
-    return abs(math.log1p(value) - math.log1p(max(float(told[0]), 0.0)))
+def _log_error(value: float, mean: Floats) -> float:
+    """The error at the nearest horizon, in logarithms, as models measure it for drift."""
+    return abs(math.log1p(value) - math.log1p(max(float(mean[0]), 0.0)))
 
 
-def light(mix: Ensemble) -> Ensemble:
-    """The same mix, whose models are no longer fitted while they learn."""
-    for expert in mix.experts:
-        expert.refit_every = 0
-    return mix
+def _names(ensemble: Ensemble) -> list[str]:
+    return [member.name for member in ensemble.members]
 
 
-def _unfitted(settings: ForecastSettings) -> Ensemble:
-    kinds = [MODELS[name] for name in settings.expert_names]
-    return light(make_mix(settings.steps_ahead, settings.season_steps, settings.seed, kinds))
+def without_fits(ensemble: Ensemble) -> Ensemble:
+    """The same ensemble, whose members are no longer fitted while they learn."""
+    for member in ensemble.members:
+        member.refit_every = 0
+    return ensemble
+
+
+# ---- the fit process
+
+
+def fit_command(folder: Path, niceness: int) -> Sequence[str]:
+    """The command that runs a fit."""
+    return [sys.executable, "-m", "foretide.runtime.forecasts.load", str(folder), str(niceness)]
+
+
+def fit(ensemble: Ensemble, values: Sequence[float | None], held_out: int) -> Floats:
+    """Fit a new ensemble to all but the last `held_out` values; returns its forecasts after each of those."""
+    ensemble.learn(values[:-held_out])
+    ensemble.retrain()
+    return without_fits(ensemble).advance(values[-held_out:]).mean
+
+
+def main(folder: Path, niceness: int) -> None:
+    """Run the fit that `request.json` asks for."""
+    os.nice(niceness)
+    request = TypeAdapter(FitRequest).validate_json((folder / "request.json").read_bytes())
+    ensemble = make_ensemble(request.horizons, request.seasons, request.seed, request.members)
+    means = fit(ensemble, request.values, request.held_out)
+    card = ModelCard(
+        ENSEMBLE, request.spout, request.step, ensemble.horizons, request.seasons, request.seed, ensemble.count
+    )
+    save_model(folder / "model", ensemble, card)
+    np.save(folder / "forecasts.npy", means, allow_pickle=False)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,239 +1,267 @@
-"""Forecasts workers by a net, in a process of its own that stands back behind the pipeline.
+"""The process that forecasts workers by a net: the pipeline itself never loads JAX.
 
     python -m foretide.runtime.forecasts.worker_process
 
-The first line on the standard input says what is asked for, each further one is a frame; lines of JSON come back:
-what is foreseen of each worker, and what became of a training. The net trains in a thread of this process while the
-one in place goes on answering. The pipeline's own process never loads JAX.
+The first line on the standard input is a `WorkerNetRequest`, each further one a frame. The answers are the forecasts of
+each worker and the outcomes of trainings. The net trains in a thread while the present one goes on answering.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from foretide.errors import ForetideError, NotEnoughHistoryError
-from foretide.forecasting.budget import TrainingBudget
 from foretide.forecasting.forecaster import Floats
 from foretide.forecasting.saved import load_state, save_state
-from foretide.forecasting.workers.frames import MachineFrame, WorkerForecast, WorkerNetSettings
+from foretide.forecasting.scores import rmse
+from foretide.forecasting.settings import WorkerNetSettings
+from foretide.forecasting.workers.frames import MachineFrame, WorkerForecast
+from foretide.runtime.processes import Message, serve
 
 Frame = MachineFrame | None
-Said = Mapping[str, Floats]
-"""What was foreseen after a frame: steps x targets of each worker."""
+Means = Mapping[str, Floats]
+"""The forecasts after a frame: steps x targets of each worker."""
 
-SLACK = 3
+SLACK_STEPS = 3
 """Steps beyond the horizon, so that an answer serves until the next one comes."""
 
-_JUDGED_EVERY = 12
-_FEWEST_PAIRS = 20
+_SCORE_EVERY = 12
+_MIN_PAIRS = 20
 _NEVER = 1 << 30
 
 
-def order(
-    net: WorkerNetSettings, seed: int, first: int, every: int, held: float, niceness: int, folder: str | None
-) -> str:
-    """The first line: which net, how many frames before its first training and between two, and where it is kept."""
-    about = {**asdict(net), "process_features": sorted(net.process_features)}
-    return json.dumps(
-        {"net": about, "seed": seed, "first": first, "every": every, "held": held, "nice": niceness, "folder": folder}
-    )
+@dataclass(frozen=True, slots=True)
+class WorkerNetRequest:
+    """What the process is to do.
 
-
-def line_of(number: int, frame: Frame) -> str:
-    """A frame as a line."""
-    told = None if frame is None else {"machine": dict(frame.machine), "workers": dict(frame.workers)}
-    return json.dumps({"step": number, "frame": told})
-
-
-def shares_of_naive(frames: Sequence[Frame], said: Sequence[Said | None], targets: Sequence[str]) -> Floats | None:
-    """By target, the root mean squared error of what was said as a share of the last value's; None if too few.
-
-    `said[i]` was said after `frames[i]`; only what came true within the frames counts.
+    Attributes:
+        net: The net and its training.
+        seed: The seed of all randomness.
+        first_training: Frames before the first training.
+        train_every: Frames between two trainings.
+        held_out: The share of the history, the latest, on which nets are scored.
+        niceness: The niceness of the process.
+        folder: Where the net is saved; None saves none.
     """
-    own: list[Floats] = []
-    naive: list[Floats] = []
+
+    net: WorkerNetSettings
+    seed: int
+    first_training: int
+    train_every: int
+    held_out: float
+    niceness: int = 0
+    folder: Path | None = None
+
+
+def frame_message(number: int, frame: Frame) -> Message:
+    """A frame as a message to the process."""
+    content = None if frame is None else {"machine": dict(frame.machine), "workers": dict(frame.workers)}
+    return {"step": number, "frame": content}
+
+
+def relative_errors(frames: Sequence[Frame], means: Sequence[Means | None], targets: Sequence[str]) -> Floats | None:
+    """The RMSE of forecasts by target as a share of that of the last value; None if there are too few.
+
+    `means[i]` was forecast after `frames[i]`; only forecasts of steps within the frames count.
+    """
+    rows: list[tuple[Floats, Floats, Floats]] = []
     known = [{} if frame is None else _targets(frame, targets) for frame in frames]
-    for place, each in enumerate(said):
+    for place, each in enumerate(means):
         for worker, ahead in (each or {}).items():
             last = known[place].get(worker)
-            for far, told in enumerate(ahead[: len(frames) - place - 1], start=1):
+            for far, mean in enumerate(ahead[: len(frames) - place - 1], start=1):
                 truth = known[place + far].get(worker)
                 if truth is not None and last is not None:
-                    own.append(told - truth)
-                    naive.append(last - truth)
-    if len(own) < _FEWEST_PAIRS:
+                    rows.append((mean, last, truth))
+    if len(rows) < _MIN_PAIRS:
         return None
-    wrong, still = (np.sqrt(np.mean(np.square(each), axis=0)) for each in (own, naive))
-    shares: Floats = np.where(still > 0, wrong / np.where(still > 0, still, 1.0), np.where(wrong > 0, np.inf, 1.0))
+    mean, last, truth = (np.array(each).T for each in zip(*rows, strict=True))
+    own, naive = (np.array([rmse(*pair) for pair in zip(each, truth, strict=True)]) for each in (mean, last))
+    shares: Floats = np.where(naive > 0, own / np.where(naive > 0, naive, 1.0), np.where(own > 0, np.inf, 1.0))
     return shares
 
 
 def _targets(frame: MachineFrame, targets: Sequence[str]) -> dict[str, Floats]:
-    wanted = set(targets)
     return {
         name: np.array([worker[target] for target in targets])
         for name, worker in frame.workers.items()
-        if wanted <= worker.keys()
+        if set(targets) <= worker.keys()
     }
 
 
-class WorkerNetProcess:
-    """The net in place, what it said, and the one that is being trained."""
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A newly trained net, its forecasts of the held-out frames, and the number of frames seen when it was started."""
 
-    def __init__(
-        self, net: WorkerNetSettings, seed: int, first: int, every: int, held: float, folder: Path | None
-    ) -> None:
-        self.net = replace(net, first_training=_NEVER, retrain_every=0)
-        self.seed, self.first, self.every, self.held, self.folder = seed, first, every, held, folder
-        self.frames: deque[Frame] = deque(maxlen=net.keep)
-        self.said: deque[Said | None] = deque(maxlen=net.keep)
+    model: Any
+    means: list[Means | None]
+    seen: int
+
+
+class WorkerNetProcess:
+    """The net in use, its past forecasts, and the net that is being trained."""
+
+    def __init__(self, request: WorkerNetRequest) -> None:
+        self.request = request
+        self.net = replace(request.net, first_training=_NEVER, retrain_every=0)
+        self.frames: deque[Frame] = deque(maxlen=request.net.keep)
+        self.means: deque[Means | None] = deque(maxlen=request.net.keep)
         self.model: Any = None
-        self.votes = np.zeros(len(net.targets), dtype=np.bool_)
+        self.votes = np.zeros(len(request.net.targets), dtype=np.bool_)
         self.trainings = 0
-        self._since = _NEVER // 2
-        self._rival: tuple[Any, list[Said | None], int] | str | None = None
+        self._since_training = _NEVER // 2
+        self._trained: _Candidate | str | None = None
         self._thread: threading.Thread | None = None
         self._seen = 0
 
-    def take(self, number: int, frame: Frame) -> Iterator[dict[str, Any]]:
-        """Follow one more frame: what is foreseen after it, and news of a training that has ended."""
+    def answer(self, message: Message) -> Iterator[Message]:
+        """Learn the frame of a message."""
+        content = message["frame"]
+        frame = None if content is None else MachineFrame(content["machine"], content["workers"])
+        return self.learn(message["step"], frame)
+
+    def learn(self, number: int, frame: Frame) -> Iterator[Message]:
+        """Learn the next frame; returns the forecasts after it, and the outcome of a training that has ended."""
         self.frames.append(frame)
-        self._since += 1
+        self._since_training += 1
         self._seen += 1
-        ahead = self._answer(frame)
-        self.said.append(None if ahead is None else _means(ahead, self.net))
-        yield from self.news()
-        if self.model is not None and self._seen % _JUDGED_EVERY == 0:
-            self._judge()
+        ahead = self._forecast(frame)
+        self.means.append(None if ahead is None else _means(ahead, self.net))
+        yield from self.outcome()
+        if self.model is not None and self._seen % _SCORE_EVERY == 0:
+            self._update_votes()
         if ahead:
-            yield _message(number, ahead, self.net, self.votes)
-        if self._thread is None and len(self.frames) >= self.first and self._since >= self.every:
+            yield _forecast_message(number, ahead, self.net, self.votes)
+        enough = len(self.frames) >= self.request.first_training
+        if self._thread is None and enough and self._since_training >= self.request.train_every:
             self.train()
 
-    def _answer(self, frame: Frame) -> WorkerForecast | None:
+    def _forecast(self, frame: Frame) -> WorkerForecast | None:
         if self.model is None:
             return None
         self.model.learn([frame])
-        found: WorkerForecast = self.model.forecast(self.net.horizon + SLACK)
+        found: WorkerForecast = self.model.forecast(self.net.horizon + SLACK_STEPS)
         return found
 
-    def _judge(self) -> None:
-        """Who does worse than the last value has no vote."""
-        recent = max(_JUDGED_EVERY * 2, round(self.held * len(self.frames)))
-        shares = shares_of_naive(list(self.frames)[-recent:], list(self.said)[-recent:], self.net.targets)
-        if shares is not None:
-            self.votes = shares < 1
+    def _update_votes(self) -> None:
+        """A target that is forecast worse than by the last value has no vote."""
+        recent = max(_SCORE_EVERY * 2, round(self.request.held_out * len(self.frames)))
+        errors = relative_errors(list(self.frames)[-recent:], list(self.means)[-recent:], self.net.targets)
+        if errors is not None:
+            self.votes = errors < 1
 
     # ---- training
 
     def train(self) -> None:
-        """Begin to train a rival, in a thread."""
-        self._since, self.trainings = 0, self.trainings + 1
-        frames, seen = list(self.frames), self._seen
-        self._thread = threading.Thread(target=self._fit, args=(frames, seen), daemon=True)
+        """Start to train another net, in a thread."""
+        self._since_training, self.trainings = 0, self.trainings + 1
+        self._thread = threading.Thread(target=self._train, args=(list(self.frames), self._seen), daemon=True)
         self._thread.start()
 
-    def _fit(self, frames: list[Frame], seen: int) -> None:
+    def _train(self, frames: list[Frame], seen: int) -> None:
         try:
-            from foretide.forecasting.workers.forecaster import WorkerForecaster  # noqa: PLC0415 - of an extra
-
-            held = max(self.net.horizon * 2, round(self.held * len(frames)))
-            rival = WorkerForecaster(self.seed + self.trainings, self.net)
-            rival.learn(frames[:-held])
-            rival.retrain()
-            said: list[Said | None] = []
-            for frame in frames[-held:]:
-                rival.learn([frame])
-                said.append(_means(rival.forecast(self.net.horizon), self.net))
-            self._rival = (rival, said, seen)
+            held_out = max(self.net.horizon * 2, round(self.request.held_out * len(frames)))
+            model = self._new_model(self.request.seed + self.trainings)
+            model.learn(frames[:-held_out])
+            model.retrain()
+            means: list[Means | None] = []
+            for frame in frames[-held_out:]:
+                model.learn([frame])
+                means.append(_means(model.forecast(self.net.horizon), self.net))
+            self._trained = _Candidate(model, means, seen)
         except NotEnoughHistoryError as error:
-            self._rival = f"no net of the workers was trained: {error}"
-        except Exception as error:  # noqa: BLE001 - a training that fails must not end the answers
-            self._rival = f"training the net of the workers failed: {error!r}"
+            self._trained = f"no net of the workers was trained: {error}"
+        except Exception as error:  # noqa: BLE001 - a failed training must not end the answers
+            self._trained = f"training the net of the workers failed: {error!r}"
+
+    def _new_model(self, seed: int) -> Any:
+        from foretide.forecasting.workers.forecaster import WorkerForecaster  # noqa: PLC0415 - of an extra
+
+        return WorkerForecaster(seed, self.net)
 
     def wait(self) -> None:
-        """Until the training that is under way has ended."""
+        """Wait for the training that is under way."""
         if self._thread is not None:
             self._thread.join()
 
-    def news(self) -> Iterator[dict[str, Any]]:
-        """What became of a training that has ended."""
+    def outcome(self) -> Iterator[Message]:
+        """The outcome of a training that has ended."""
         if self._thread is None or self._thread.is_alive():
             return
-        found, self._rival, self._thread = self._rival, None, None
-        if isinstance(found, str):
-            yield {"problem": found}
-        elif found is not None:
-            yield {"log": self._settle(*found), "problem": self._keep()}
+        trained, self._trained, self._thread = self._trained, None, None
+        if isinstance(trained, str):
+            yield {"problem": trained}
+        elif trained is not None:
+            yield {"log": self._adopt_if_better(trained), "problem": self._save()}
 
-    def _settle(self, rival: Any, said: list[Said | None], seen: int) -> str:
-        """Put the rival in place if it did better on what was held back."""
-        since = self._seen - seen
+    def _adopt_if_better(self, candidate: _Candidate) -> str:
+        """Use the new net if it did better on the held-out frames."""
         frames = list(self.frames)
-        then = frames[len(frames) - since - len(said) : len(frames) - since]
-        own = list(self.said)[len(frames) - since - len(said) : len(frames) - since]
-        before, after = (shares_of_naive(then, each, self.net.targets) for each in (own, said))
+        end = len(frames) - (self._seen - candidate.seen)
+        held_out = slice(end - len(candidate.means), end)
+        before, after = (
+            relative_errors(frames[held_out], means, self.net.targets)
+            for means in (list(self.means)[held_out], candidate.means)
+        )
         if after is None:
-            return "retrained workers: too few forecasts came true to judge, kept"
+            return "trained workers: too few forecasts to compare, kept"
         score = float(np.mean(after))
         if before is not None and not score < float(np.mean(before)):
-            return f"retrained workers: error {np.mean(before):.2f} -> {score:.2f} of the last value's, kept"
-        for frame in frames[len(frames) - since :]:
-            rival.learn([frame])
-        self.model, self.votes = rival, after < 1
-        place = len(self.said) - since - len(said)
-        for offset, each in enumerate(said):
-            self.said[place + offset] = each
-        was = "" if before is None else f"{np.mean(before):.2f} -> "
-        return f"retrained workers: error {was}{score:.2f} of the last value's, replaced"
+            return f"trained workers: error {np.mean(before):.2f} -> {score:.2f} of the last value's, kept"
+        candidate.model.learn(frames[end:])
+        self.model, self.votes = candidate.model, after < 1
+        for offset, each in enumerate(candidate.means):
+            self.means[held_out.start + offset] = each
+        change = "" if before is None else f"{np.mean(before):.2f} -> "
+        return f"trained workers: error {change}{score:.2f} of the last value's, replaced"
 
-    # ---- keeping
+    # ---- saving
 
-    def _keep(self) -> str | None:
-        if self.folder is None or self.model is None:
+    def _save(self) -> str | None:
+        folder = self.request.folder
+        if folder is None or self.model is None:
             return None
         try:
-            save_state(self.folder, self.model.state(), {"model": "workers", "targets": list(self.net.targets)})
+            save_state(folder, self.model.state(), {"model": "workers", "targets": list(self.net.targets)})
         except ForetideError as error:
-            return f"the net of the workers cannot be kept: {error}"
+            return f"the net of the workers cannot be saved: {error}"
         return None
 
-    def restore(self) -> str | None:
-        """Go on from a saved net, if there is one; what is wrong with it."""
-        if self.folder is None or not (self.folder / "model.json").exists():
-            return None
+    def restore(self) -> Iterator[Message]:
+        """Continue with a saved net, if there is one; returns what is wrong with it."""
+        folder = self.request.folder
+        if folder is None or not (folder / "model.json").exists():
+            yield {"problem": None}
+            return
         try:
-            from foretide.forecasting.workers.forecaster import WorkerForecaster  # noqa: PLC0415 - of an extra
-
-            state, about = load_state(self.folder)
-            if about.get("targets") != list(self.net.targets):
-                return "the saved net of the workers is of other targets; it is trained anew"
-            model = WorkerForecaster(self.seed, self.net)
+            state, description = load_state(folder)
+            if description.get("targets") != list(self.net.targets):
+                yield {"problem": "the saved net of the workers has other targets; a new one is trained"}
+                return
+            model = self._new_model(self.request.seed)
             model.restore(state)
-        except Exception as error:  # noqa: BLE001 - whatever a damaged folder holds, one starts afresh
-            return f"the saved net of the workers cannot be used, it is trained anew: {error}"
-        self.model, self._since = model, 0
-        return None
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the folder, a new net is trained
+            yield {"problem": f"the saved net of the workers cannot be used, a new one is trained: {error}"}
+            return
+        self.model, self._since_training = model, 0
+        yield {"problem": None}
 
 
-def _means(ahead: WorkerForecast, net: WorkerNetSettings) -> Said:
+def _means(ahead: WorkerForecast, net: WorkerNetSettings) -> Means:
     return {
         worker: np.stack([each[target].mean[: net.horizon] for target in net.targets], axis=1)
         for worker, each in ahead.items()
     }
 
 
-def _message(number: int, ahead: WorkerForecast, net: WorkerNetSettings, votes: Any) -> dict[str, Any]:
+def _forecast_message(number: int, ahead: WorkerForecast, net: WorkerNetSettings, votes: Any) -> Message:
     workers = {
         worker: {
             target: {"mean": each[target].mean.tolist(), "quantiles": each[target].quantiles.tolist()}
@@ -241,37 +269,9 @@ def _message(number: int, ahead: WorkerForecast, net: WorkerNetSettings, votes: 
         }
         for worker, each in ahead.items()
     }
-    told = dict(zip(net.targets, votes.tolist(), strict=True))
-    return {"step": number, "by": f"{net.net} net", "workers": workers, "votes": told}
-
-
-def main() -> None:
-    """Answer until the input ends."""
-    told = json.loads(sys.stdin.readline())
-    os.nice(told["nice"])
-    about = told["net"]
-    net = WorkerNetSettings(
-        **{
-            **about,
-            "targets": tuple(about["targets"]),
-            "process_features": frozenset(about["process_features"]),
-            "budget": TrainingBudget(**about["budget"]),
-        }
-    )
-    folder = None if told["folder"] is None else Path(told["folder"])
-    oracle = WorkerNetProcess(net, told["seed"], told["first"], told["every"], told["held"], folder)
-    _say({"problem": oracle.restore()})
-    for line in sys.stdin:
-        got = json.loads(line)
-        frame = None if got["frame"] is None else MachineFrame(got["frame"]["machine"], got["frame"]["workers"])
-        for message in oracle.take(got["step"], frame):
-            _say(message)
-
-
-def _say(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+    by_target = dict(zip(net.targets, votes.tolist(), strict=True))
+    return {"step": number, "by": f"{net.net} net", "workers": workers, "votes": by_target}
 
 
 if __name__ == "__main__":
-    main()
+    serve(WorkerNetRequest, WorkerNetProcess)

@@ -1,124 +1,172 @@
-"""The workers, foreseen: frames go to a process with a net (`seer_oracle`), and what it says is read as it comes.
+"""Live forecasts of workers: frames are sent to a process with a net (`worker_process`), and its answers are read.
 
-Nothing here waits for that process. While it is silent there is no outlook, and if it ends it is started again later.
+Nothing waits for that process. While it does not answer there is no forecast, and if it ends it is started again later.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from foretide.control.world.forecasts import Forecast, ForecastPoint
 from foretide.forecasting.forecaster import LEVELS
+from foretide.forecasting.series import TimeSteps
+from foretide.forecasting.settings import nets_installed
 from foretide.forecasting.workers.frames import MachineFrame
-from foretide.metrics.metric import Sample
+from foretide.metrics.catalogue.registry import at_level
+from foretide.metrics.metric import Level, Sample
 from foretide.metrics.snapshot import Key
-from foretide.runtime.forecasts.worker_frames import Frames
-from foretide.runtime.forecasts.worker_process import line_of, order
-from foretide.runtime.json_process import JsonProcess, nets_installed
+from foretide.runtime.forecasts.worker_process import Frame, WorkerNetRequest, frame_message
+from foretide.runtime.processes import JsonProcess, Message
 from foretide.settings.forecasts import ForecastSettings
 
 MISSING = (
     "workers are not forecast: JAX, Equinox and Optax are not installed (pip install 'foretide[forecast]'); "
     "the load is forecast without them"
 )
+COMMAND = (sys.executable, "-m", "foretide.runtime.forecasts.worker_process")
+_WORKER_METRICS, _MACHINE_METRICS = (
+    frozenset(metric.name for metric in at_level(level)) for level in (Level.WORKER, Level.MACHINE)
+)
 _LEVELS = tuple(float(level) for level in LEVELS)
-_RETRY = 300.0
-_NEWS = 50
+_RETRY_SECONDS = 300.0
+_MAX_GAP = 60
 
 
-def oracle() -> Sequence[str]:
-    """The command of the process."""
-    return [sys.executable, "-m", "foretide.runtime.forecasts.worker_process"]
+class WorkerFrames:
+    """The newest value of every metric in each step. One net sees all workers, whatever machine they are on.
+
+    Metrics of a machine carry its name, so that those of several machines stay apart.
+    """
+
+    def __init__(self, step: float, keep: int) -> None:
+        self.whole: deque[Frame] = deque(maxlen=keep)
+        self._steps: TimeSteps[Sample] = TimeSteps(step, _MAX_GAP)
+
+    @property
+    def last(self) -> int | None:
+        """The number of the last whole step, counted from time 0."""
+        return self._steps.last
+
+    def add(self, sample: Sample) -> list[Frame]:
+        """Add a sample of a worker or machine (others are ignored); returns the frames that became whole."""
+        of_worker = sample.metric in _WORKER_METRICS and sample.value >= 0
+        of_machine = sample.metric in _MACHINE_METRICS and "/" not in sample.subject
+        if not (of_worker or of_machine) or not math.isfinite(sample.value):
+            return []
+        return self._closed(self._steps.add(sample.at, sample))
+
+    def pass_time(self, now: float) -> list[Frame]:
+        """The frame whose step is over although no later sample came."""
+        return self._closed(self._steps.pass_time(now))
+
+    def _closed(self, steps: Iterable[Sequence[Sample] | None]) -> list[Frame]:
+        frames = [None if samples is None else _frame(samples) for samples in steps]
+        self.whole.extend(frames)
+        return frames
+
+
+def _frame(samples: Sequence[Sample]) -> MachineFrame:
+    machine: dict[str, float] = {}
+    workers: dict[str, dict[str, float]] = {}
+    for sample in samples:
+        if sample.metric in _WORKER_METRICS:
+            workers.setdefault(sample.subject, {})[sample.metric] = sample.value
+        else:
+            machine[f"{sample.metric} of {sample.subject}"] = sample.value
+    return MachineFrame(machine, workers)
 
 
 class LiveWorkerForecast:
-    """Frames in, outlooks out. `take` and `turn` are for one thread, `outlooks` for any."""
+    """Sends frames to a net in a process, and turns its answers into forecasts."""
 
-    def __init__(self, settings: ForecastSettings, folder: Path | None, command: Sequence[str] | None = None) -> None:
+    metrics = _WORKER_METRICS | _MACHINE_METRICS
+
+    def __init__(
+        self,
+        settings: ForecastSettings,
+        folder: Path | None,
+        report: Callable[[str], None] = lambda _: None,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
         self.settings, self.folder = settings, folder
-        self.problem: str | None = None if nets_installed() else MISSING
-        self.news: deque[str] = deque(maxlen=_NEWS)
-        self._able = self.problem is None
-        self._command = oracle() if command is None else command
-        self._frames = Frames(settings.worker_step, settings.net.keep)
-        self._line: JsonProcess | None = None
-        self._start_at = 0.0
-        self._said: dict[str, Any] | None = None
+        self.process = JsonProcess("workers", command, self._on_message, _RETRY_SECONDS)
+        self._report, self._able = report, nets_installed()
+        self._frames = WorkerFrames(settings.worker_step, settings.net.keep)
+        self._answer: Message | None = None
 
-    def take(self, samples: Iterable[Sample]) -> None:
-        """Take in what was measured; whole frames go to the process, if there is one."""
+    @property
+    def problems(self) -> list[str]:
+        """Why workers are not forecast at present."""
+        problem = self.process.problem if self._able else MISSING
+        return [problem] if problem else []
+
+    def see(self, samples: Iterable[Sample]) -> None:
+        """Learn samples; whole frames are sent to the process, if there is one."""
         for sample in samples:
             self._send(self._frames.add(sample))
 
     def turn(self, now: float) -> None:
-        """Start the process once there is enough to learn from, and note if it has ended."""
+        """Start the process once there is enough history, and notice if it has ended."""
         self._send(self._frames.pass_time(now))
-        if self._line is not None and self._line.ended:
-            self.problem = f"the process that forecasts workers has ended: {self._line.last_words()}"
-            self._start_at = now + _RETRY
-            self.close()
-        if self._line is None and self._able and now >= self._start_at and self._enough():
-            self._line = JsonProcess(self._command, self._heard)
-            self._line.send(self._order())
+        if self.process.may_start(now) and self._able and self._has_enough():
+            self.process.start(self._request())
             self._send(list(self._frames.whole))
 
-    def _enough(self) -> bool:
-        """Whether a net has enough to learn from, and somebody to compare: a lone worker has no peers."""
-        if max((len(frame.workers) for frame in self._frames.whole if frame is not None), default=0) <= 1:
-            return False
-        least = self.settings.workers_min_history / self.settings.worker_step
-        saved = self.folder is not None and (self.folder / "model.json").exists()
-        return len(self._frames.whole) >= (1 if saved else least)
-
-    def _order(self) -> str:
-        settings = self.settings
-        least, every = (
-            max(1, round(seconds / settings.worker_step))
-            for seconds in (settings.workers_min_history, settings.workers_retrain_every)
-        )
-        kept = None if self.folder is None else str(self.folder)
-        return order(settings.net, settings.seed, least, every, settings.held_out, settings.niceness, kept)
-
-    def _send(self, frames: Sequence[MachineFrame | None]) -> None:
-        last = self._frames.last
-        if self._line is not None and last is not None:
-            for place, frame in enumerate(frames):
-                self._line.send(line_of(last - len(frames) + 1 + place, frame))
-
-    def _heard(self, message: dict[str, Any]) -> None:
-        """From the thread that reads."""
-        if "workers" in message:
-            self._said = message
-        if "problem" in message:
-            self.problem = message["problem"]
-        if "log" in message:
-            self.news.append(message["log"])
-
-    def outlooks(self, at: float) -> dict[Key, Forecast]:
-        """What is foreseen of each worker at a time; nothing if the last answer is too old."""
-        said, step = self._said, self.settings.worker_step
-        if said is None:
+    def forecasts(self, at: float) -> dict[Key, Forecast]:
+        """The forecast of each worker at a time; empty if the last answer is too old."""
+        answer, step = self._answer, self.settings.worker_step
+        if answer is None:
             return {}
-        first = int(at // step) - int(said["step"])
+        first = max(int(at // step) - int(answer["step"]), 0)
+        places = range(first, first + self.settings.net.horizon)
         found: dict[Key, Forecast] = {}
-        for worker, targets in said["workers"].items():
+        for worker, targets in answer["workers"].items():
             for target, ahead in targets.items():
-                places = range(max(first, 0), max(first, 0) + self.settings.net.horizon)
                 if places[-1] < len(ahead["mean"]):
-                    points = tuple(_ahead(ahead, place, (far + 1) * step) for far, place in enumerate(places))
-                    found[target, worker] = Forecast(said["by"], points, bool(said["votes"][target]))
+                    points = tuple(_point(ahead, place, (far + 1) * step) for far, place in enumerate(places))
+                    found[target, worker] = Forecast(answer["by"], points, bool(answer["votes"][target]))
         return found
 
     def close(self) -> None:
         """End the process."""
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+        self.process.close()
+
+    def _has_enough(self) -> bool:
+        """Whether a net has enough to learn from, and workers to compare: a lone worker has no peers."""
+        whole = self._frames.whole
+        if max((len(frame.workers) for frame in whole if frame is not None), default=0) <= 1:
+            return False
+        saved = self.folder is not None and (self.folder / "model.json").exists()
+        return len(whole) >= (1 if saved else self.settings.workers_min_history / self.settings.worker_step)
+
+    def _request(self) -> WorkerNetRequest:
+        settings = self.settings
+        first, every = (
+            max(1, round(seconds / settings.worker_step))
+            for seconds in (settings.workers_min_history, settings.workers_retrain_every)
+        )
+        return WorkerNetRequest(
+            settings.net, settings.seed, first, every, settings.held_out, settings.niceness, self.folder
+        )
+
+    def _send(self, frames: Sequence[Frame]) -> None:
+        last = self._frames.last
+        if last is not None:
+            for place, frame in enumerate(frames):
+                self.process.send(frame_message(last - len(frames) + 1 + place, frame))
+
+    def _on_message(self, message: Message) -> None:
+        """From the thread that reads."""
+        if "workers" in message:
+            self._answer = message
+        if "log" in message:
+            self._report(message["log"])
 
 
-def _ahead(told: dict[str, Any], place: int, seconds: float) -> ForecastPoint:
-    return ForecastPoint(seconds, told["mean"][place], dict(zip(_LEVELS, told["quantiles"][place], strict=True)))
+def _point(ahead: dict[str, Any], place: int, seconds: float) -> ForecastPoint:
+    return ForecastPoint(seconds, ahead["mean"][place], dict(zip(_LEVELS, ahead["quantiles"][place], strict=True)))

@@ -90,7 +90,7 @@ class KeyWindows:
         """Hand the net's forecast of the open window to the votes, if it has arrived."""
         expected = None if self._net is None else self._net.expected(self.count)
         for vote, shares in zip(self._votes, expected or (), strict=False):
-            vote.hear(MODEL, shares)
+            vote.add(MODEL, shares)
 
     @property
     def complete(self) -> int:

@@ -70,7 +70,7 @@ class WorldReader:
         return monitor.snapshot()
 
     def _all_forecasts(self, at: float) -> Forecasts:
-        return Forecasts() if self._forecasts is None else self._forecasts.foresight(at)
+        return Forecasts() if self._forecasts is None else self._forecasts.forecasts(at)
 
     def forecast(self, metric: str, subject: str) -> Forecast | None:
         """The forecast of one metric at this moment, whether policies use it or not."""

@@ -1,0 +1,254 @@
+"""The inputs of the nets: features scaled to about 0 to 1, and a slot in arrays of fixed size for each worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foretide.forecasting.forecaster import Floats
+from foretide.forecasting.workers.frames import Flags, MachineFrame, WorkerHistory, put
+
+_WIDEST = float(np.finfo(np.float64).max) / 1e7
+_FAR = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The value of each feature that is scaled to 0, and the width up to 1; a constant feature has no width."""
+
+    low: Floats
+    width: Floats
+
+    @classmethod
+    def of(cls, values: Floats) -> Range:
+        """The range of each column; NaN is a gap. Halving first keeps the width of huge ranges finite."""
+        low = np.fmin.reduce(values, axis=0, initial=np.inf)
+        high = np.fmax.reduce(values, axis=0, initial=-np.inf)
+        seen = low <= high
+        low, high = np.where(seen, low, 0.0), np.where(seen, high, 0.0)
+        return cls(low, np.minimum(2 * (high / 2 - low / 2), _WIDEST))
+
+    def features(self, which: Sequence[int] | NDArray[np.int64]) -> Range:
+        """The ranges of some of the features."""
+        return Range(self.low[..., which], self.width[..., which])
+
+    def rows(self, rows: Sequence[int]) -> Range:
+        """The ranges of some workers, where each row is a worker."""
+        return Range(self.low[rows], self.width[rows])
+
+    def scaled(self, values: Floats) -> Floats:
+        """0 to 1 within the range; 0 for a constant."""
+        with np.errstate(over="ignore"):
+            moved = (values - self.low) / np.where(self.width > 0, self.width, np.inf)
+        return np.clip(moved, -_FAR, _FAR)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerScale:
+    """Min-max scales, fitted and saved with a net (predictive-control, section III-B).
+
+    Stream features have a scale per worker, process features one for all workers of the machine. A worker that was
+    absent when the scale was fitted gets the scale of all workers together, the last row. Features that never changed
+    are left out. Inputs are clipped to [-1, 2], so that an unusual burst does not destabilise the net.
+    """
+
+    names: tuple[str, ...]
+    machine_features: tuple[str, ...]
+    worker_features: tuple[str, ...]
+    targets: tuple[str, ...]
+    machine: Range
+    workers: Range
+    target_ranges: Range
+
+    @classmethod
+    def of(cls, history: WorkerHistory, targets: tuple[str, ...], process_features: frozenset[str]) -> WorkerScale:
+        """The scales of a history."""
+        machine = Range.of(history.machine)
+        anyone = Range.of(history.workers.reshape(-1, len(history.worker_features)))
+        shared = np.array([name in process_features for name in history.worker_features], dtype=bool)
+        rows = [_of_worker(history.workers[:, at], anyone, shared) for at in range(len(history.names))] + [anyone]
+        workers = Range(np.stack([row.low for row in rows]), np.stack([row.width for row in rows]))
+        moving_machine, moving = np.flatnonzero(machine.width), np.flatnonzero(anyone.width)
+        return cls(
+            history.names,
+            tuple(history.machine_features[at] for at in moving_machine),
+            tuple(history.worker_features[at] for at in moving),
+            targets,
+            machine.features(moving_machine),
+            workers.features(moving),
+            workers.features([history.worker_features.index(target) for target in targets]),
+        )
+
+    def rows_of(self, names: Sequence[str | None]) -> list[int]:
+        """The rows of some workers; the last row for workers that the scale does not know."""
+        return [self.names.index(name) if name in self.names else -1 for name in names]
+
+    def state(self) -> dict[str, Any]:
+        """As lists of names and arrays."""
+        names = {part: list(getattr(self, part)) for part in _NAMES}
+        arrays = {
+            f"{part}_{side}": getattr(getattr(self, part), side) for part, side in product(_RANGES, ("low", "width"))
+        }
+        return names | arrays
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> WorkerScale:
+        """The scale of a saved state."""
+        names = {part: tuple(state[part]) for part in _NAMES}
+        ranges = {part: Range(_floats(state[f"{part}_low"]), _floats(state[f"{part}_width"])) for part in _RANGES}
+        parts: dict[str, Any] = names | ranges
+        return cls(**parts)
+
+
+_NAMES = ("names", "machine_features", "worker_features", "targets")
+_RANGES = ("machine", "workers", "target_ranges")
+
+
+def _of_worker(values: Floats, anyone: Range, shared: Flags) -> Range:
+    """The range of a worker, but that of all workers for process features and for constant ones."""
+    own = Range.of(values)
+    wide = shared | (own.width == 0)
+    return Range(np.where(wide, anyone.low, own.low), np.where(wide, anyone.width, own.width))
+
+
+def clipped(scaled: Floats) -> Floats:
+    """Bound the inputs of a net."""
+    return np.clip(scaled, -1.0, 2.0)
+
+
+def _floats(values: Any) -> Floats:
+    return np.asarray(values, dtype=np.float64)
+
+
+SLOTS_AT_ONCE = 8
+"""The number of slots that are added at a time."""
+
+
+class Row(NamedTuple):
+    """One step, scaled, in single precision: the fields of `workers.nets.Seen`, and slots with a new worker."""
+
+    machine: Floats
+    workers: Floats
+    own: Floats
+    present: Flags
+    reset: tuple[int, ...] = ()
+
+
+class WorkerSlots:
+    """The worker in each slot, and the last measured value of everything."""
+
+    def __init__(self, scale: WorkerScale, slots: int = SLOTS_AT_ONCE) -> None:
+        self.scale = scale
+        self.names: list[str | None] = [None] * slots
+        self._absent_steps = [0] * slots
+        self._machine = scale.machine.low.copy()
+        self._assign_ranges()
+        self._workers, self._own = self._range.low.copy(), self._target_ranges.low.copy()
+
+    @property
+    def size(self) -> int:
+        """The number of slots."""
+        return len(self.names)
+
+    def take(self, frame: MachineFrame | None) -> Row:
+        """The row of the next step. What was not measured keeps its last value."""
+        workers = {} if frame is None else self._complete(frame)
+        reset = self._assign(workers)
+        put(self._machine, {} if frame is None else frame.machine, self.scale.machine_features)
+        present = np.zeros(self.size, dtype=bool)
+        for slot, name in enumerate(self.names):
+            if name is not None and name in workers:
+                present[slot] = True
+                put(self._workers[slot], workers[name], self.scale.worker_features)
+                put(self._own[slot], workers[name], self.scale.targets)
+        return Row(
+            clipped(self.scale.machine.scaled(self._machine)).astype(np.float32),
+            clipped(self._range.scaled(self._workers)).astype(np.float32),
+            self._target_ranges.scaled(self._own).astype(np.float32),
+            present,
+            reset,
+        )
+
+    def unscaled(self, scaled: Floats) -> Floats:
+        """Targets (the last axis) of all slots (the first) in their own units; none is negative."""
+        between = (slice(None), *[None] * (scaled.ndim - 2))
+        return np.maximum(self._target_ranges.low[between] + scaled * self._target_ranges.width[between], 0.0)
+
+    def state(self) -> dict[str, Any]:
+        """As lists and arrays."""
+        return {
+            "names": [name or "" for name in self.names],
+            "taken": [name is not None for name in self.names],
+            "absent_steps": list(self._absent_steps),
+            "last_machine": self._machine,
+            "last_workers": self._workers,
+            "last_own": self._own,
+        }
+
+    @classmethod
+    def restored(cls, scale: WorkerScale, state: Mapping[str, Any]) -> WorkerSlots:
+        """The slots of a saved state."""
+        slots = cls(scale, len(state["names"]))
+        slots.names = [name if taken else None for name, taken in zip(state["names"], state["taken"], strict=True)]
+        slots._absent_steps = [int(each) for each in state["absent_steps"]]
+        slots._assign_ranges()
+        for part in ("machine", "workers", "own"):
+            setattr(slots, f"_{part}", np.array(state[f"last_{part}"], dtype=np.float64))
+        return slots
+
+    def _complete(self, frame: MachineFrame) -> dict[str, Mapping[str, float]]:
+        """The workers with all targets."""
+        wanted = set(self.scale.targets)
+        return {name: worker for name, worker in frame.workers.items() if wanted <= worker.keys()}
+
+    def _assign(self, workers: Mapping[str, object]) -> tuple[int, ...]:
+        """Give each worker a slot; returns the slots that got a new worker."""
+        self._absent_steps = [
+            0 if name in workers else steps + 1 for name, steps in zip(self.names, self._absent_steps, strict=True)
+        ]
+        reset = []
+        for name in sorted(set(workers) - set(self.names)):
+            slot = self._free(workers)
+            self.names[slot], self._absent_steps[slot] = name, 0
+            reset.append(slot)
+        if reset:
+            self._assign_ranges()
+            self._workers[reset], self._own[reset] = self._range.low[reset], self._target_ranges.low[reset]
+        return tuple(reset)
+
+    def _free(self, workers: Mapping[str, object]) -> int:
+        """An empty slot, else that of the worker that has been absent for longest, else a new one."""
+        if None in self.names:
+            return self.names.index(None)
+        absent = [slot for slot, name in enumerate(self.names) if name not in workers]
+        if absent:
+            return max(absent, key=lambda slot: self._absent_steps[slot])
+        first = self.size
+        self.names += [None] * SLOTS_AT_ONCE
+        self._absent_steps += [0] * SLOTS_AT_ONCE
+        self._workers, self._own = _longer(self._workers), _longer(self._own)
+        return first
+
+    def _assign_ranges(self) -> None:
+        rows = self.scale.rows_of(self.names)
+        self._range, self._target_ranges = self.scale.workers.rows(rows), self.scale.target_ranges.rows(rows)
+
+
+def slots_for(scale: WorkerScale) -> WorkerSlots:
+    """Slots for all workers that the scale knows, so that no slot changes its worker within a history."""
+    return WorkerSlots(scale, -(-max(len(scale.names), 1) // SLOTS_AT_ONCE) * SLOTS_AT_ONCE)
+
+
+def stacked(rows: Sequence[Row]) -> Row:
+    """Steps as arrays with a first axis of steps."""
+    machine, workers, own, present, _ = zip(*rows, strict=True)
+    return Row(np.stack(machine), np.stack(workers), np.stack(own), np.stack(present))
+
+
+def _longer(rows: Floats) -> Floats:
+    return np.concatenate([rows, np.zeros((SLOTS_AT_ONCE, *rows.shape[1:]))])
