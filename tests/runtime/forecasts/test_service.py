@@ -102,7 +102,7 @@ def test_where_nothing_beats_the_last_value_there_is_no_vote():
     forecast = forecast_of(service, 600.2)
     assert forecast.may_vote is False
     assert forecast.by == "last value"
-    assert service.forecasts(600.2).vote(*KEY) is None
+    assert service.forecasts(600.2).trusted(*KEY) is None
     assert forecast.points[0].mean == pytest.approx(WALK[-1])
 
 

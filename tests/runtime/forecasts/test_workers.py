@@ -124,7 +124,7 @@ def test_a_saved_net_answers_from_its_own_process_and_its_end_is_survived(saved)
     assert [point.seconds for point in forecast.points] == [5.0, 10.0]
     assert forecast.points[0].quantiles[0.05] <= forecast.points[0].quantiles[0.95]
     assert ("arrival_rate", "requests") in forecasts
-    assert live.forecasts(clock.now + 60).vote(TARGETS[2], "w1") is None  # too old
+    assert live.forecasts(clock.now + 60).trusted(TARGETS[2], "w1") is None  # too old
     process = live.forecasters[1].process._child
     process.kill()
     process.wait()
