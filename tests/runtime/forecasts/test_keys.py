@@ -108,8 +108,8 @@ def test_windows_of_a_join_wait_for_a_net_that_keeps_up_and_go_on_without_one_th
         side = JoinSide(sum(counts.values()), 0, counts, {0: "centre"})
         windows.see(BatchReport(batch, 1000.0 + batch, 1.0, 8_000, None, None), side, side)
         wait_for(lambda: live.expected(windows.count) is not None, "an answer")
-        assert windows.told == windows.count == batch + 1
-        assert windows.foreseen(4)[0]
+        assert windows.complete == windows.count == batch + 1
+        assert windows.forecast(4)[0]
     assert {"last-window", "key-ewma", "key-net"} == windows._votes[0].errors.keys()
     assert {*windows.forecast_by.split(" and ")} <= {"last-window", "key-ewma", "key-net"}
     assert windows.names == {0: "centre"}
