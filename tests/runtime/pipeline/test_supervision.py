@@ -97,7 +97,7 @@ def test_feedback_that_does_not_fit_the_loops_entry_is_refused(spark, start):
 def test_the_xor_of_ids_finds_a_tuple_that_was_lost_or_changed_on_the_way(spark, tmp_path):
     """An edge with a fault built in: between its two sides a row is replaced by another, so that counts agree."""
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load().select("value")
-    folder = ft.spark.edge.control_folder(spark, str(tmp_path / "control"))
+    folder = ControlFolder(str(tmp_path / "control"))
     sent = _audited(placed(stream, "faulty", ft.Shuffle(), 2, folder), f"{SENT}faulty")
     changed = sent.selectExpr("if(value % 50 = 7, value + 1, value) AS value", "_ft_faulty")
     arrived = _audited(exchange(changed, "faulty", 2).selectExpr("value", "0 AS _ft_faulty"), f"{RECEIVED}faulty")
