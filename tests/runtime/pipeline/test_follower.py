@@ -30,7 +30,7 @@ class Handle:
     """Spark's query."""
 
     def __init__(self):
-        self.isActive, self.error = True, None
+        self.isActive, self.busy, self.error = True, False, None
 
     def stop(self):
         self.isActive = False
@@ -50,7 +50,7 @@ class Reader:
         self.handle, self.finished, self.unavailable, self.closed = handle, deque(), None, False
 
     def state(self):
-        return QueryState(self.handle.isActive, False, str(self.handle.error) if self.handle.error else None)
+        return QueryState(self.handle.isActive, self.handle.busy, str(self.handle.error) if self.handle.error else None)
 
     def prepare(self):
         pass
@@ -186,6 +186,17 @@ def test_a_dead_query_is_started_again_after_all_it_committed_was_reported(follo
     wait_for(lambda: made.query.restarts == 1, seconds=20)
     assert made.seen.batches == [0, 1, 2]
     assert made.follower.running
+
+
+def test_a_batch_that_hangs_is_cancelled_and_the_batches_of_the_next_try_are_published(follow):
+    made = follow(batch_timeout=0.2)
+    hung = made.query.handle
+    hung.busy = True
+    wait_for(lambda: made.query.restarts == 1, seconds=20)
+    assert not hung.isActive
+    made.query.reader.finished.extend(report(batch) for batch in range(3))
+    wait_for(lambda: made.seen.batches == [0, 1, 2], seconds=20)
+    assert made.query.restarts == 1
 
 
 def test_a_query_that_may_not_be_revived_ends_by_itself(follow):

@@ -176,11 +176,11 @@ class Supervisor:
 
     def _observe(self) -> Observation:
         state, follower = self._query.reader.state(), self._follower
-        rescued = not state.active and state.error is not None and follower.rescued(state.error)
+        failed = None if state.active else self._query.handle.exception()
+        error = None if failed is None else str(failed)
+        rescued = error is not None and follower.rescued(error)
         restart = self._restarts[0] if self._restarts else None
-        return Observation(
-            time.monotonic(), follower.last_batch, state.active, state.busy, state.error, rescued, restart
-        )
+        return Observation(time.monotonic(), follower.last_batch, state.active, state.busy, error, rescued, restart)
 
     def _carry_out(self, action: SupervisorAction) -> None:
         name = self._query.topology.name

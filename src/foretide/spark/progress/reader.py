@@ -66,10 +66,9 @@ class QueryReader:
 
     def state(self) -> QueryState:
         """How the query is at this moment."""
-        active = self._query.isActive  # read first: a query that has ended has its exception by then
         failed = self._query.exception()
         busy = bool(self._query.status.get("isTriggerActive"))
-        return QueryState(active, busy, str(failed) if failed else None)
+        return QueryState(self._query.isActive, busy, str(failed) if failed else None)
 
     def reports(self) -> list[BatchReport]:
         """The batches that finished since the last call."""
