@@ -221,7 +221,7 @@ class EventPart:
 
 
 class _MemberRun:
-    """What taking tuples one by one needs at hand for an operator, and what it did since the last horizon."""
+    """What an event-driven part needs of an operator, and what the operator did since the last horizon."""
 
     def __init__(self, operator: SimulatedOperator, members: tuple[int, ...]) -> None:
         self.admit, self.emit_one = operator.station.admit, operator.emitter.emit_one

@@ -15,8 +15,7 @@ from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.errors import ControlSettingError
-from foretide.planning.admission import Observation, ProgressState, ProgressTuner
-from foretide.planning.latency_tuner import LatencyState, LatencyTuner
+from foretide.planning.admission import LatencyState, LatencyTuner, Observation, ProgressState, ProgressTuner
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +97,10 @@ class Admission:
 
     def _tuner(self, world: World) -> ProgressTuner | LatencyTuner | None:
         if self.settings.tuner == "progress":
-            return ProgressTuner(least=self.settings.least, most=self.settings.most)
+            return ProgressTuner(min_limit=self.settings.least, max_limit=self.settings.most)
         if world.target.latency is None:
             return None
-        return LatencyTuner(world.target.latency, least=self.settings.least, most=self.settings.most)
+        return LatencyTuner(world.target.latency, min_limit=self.settings.least, max_limit=self.settings.most)
 
 
 def _noted(turn: TunerPeriod, world: World, spout: str) -> TunerPeriod:

@@ -31,8 +31,8 @@ class ControlScenario:
     """A query on a cluster.
 
     Attributes:
-        network: Operators and flows. Those with arrivals from outside are spouts, whose replicas cannot be changed. How
-            much arrives is said by the load; only the shares of the spouts are taken from here.
+        network: Operators and flows. Those with arrivals from outside are spouts, whose replicas cannot be changed. The
+            load says how much arrives; only the shares of the spouts are taken from here.
         pools: Tasks of each operator.
         replicas: Active replicas at the start; operators that are not named start with their whole pool.
         costs: What a batch costs. `cores` is not looked at: executors bring them.
