@@ -1,4 +1,4 @@
-"""One control cycle: observe, foresee, wish, arbitrate, guard, decide. The same live, rehearsed and replayed.
+"""One control cycle: observe, foresee, wish, arbitrate, guard, decide. The same live, simulated and replayed.
 
 ```python
 control = Control(policies=(Bypass(), Replicas()))

@@ -33,7 +33,7 @@ class BatchPlan:
     steady: SteadyBatches
 
 
-def plan_replicas(network: Network, costs: BatchCosts, pools: Mapping[str, int] | None = None) -> BatchPlan:
+def plan_batches(network: Network, costs: BatchCosts, pools: Mapping[str, int] | None = None) -> BatchPlan:
     """Choose the replicas that make the steady batch shortest.
 
     Where a pool is given its tasks are paid for anyway, so all that fit the cores are used; elsewhere the
@@ -55,26 +55,24 @@ def plan_replicas(network: Network, costs: BatchCosts, pools: Mapping[str, int] 
         plan = better
 
 
-def fewest_cores(
-    network: Network, costs: BatchCosts, latency: float, pools: Mapping[str, int] | None = None
-) -> BatchPlan:
+def min_cores(network: Network, costs: BatchCosts, latency: float, pools: Mapping[str, int] | None = None) -> BatchPlan:
     """The fewest cores with which the mean latency (arrival to commit) meets a bound, with replicas.
 
     Raises:
         LatencyOutOfReachError: No number of cores meets the bound; carries the best there is.
     """
     low = _keeping_up(network, costs, pools or {})
-    best = plan_replicas(network, replace(costs, cores=_MAX_CORES), pools)
+    best = plan_batches(network, replace(costs, cores=_MAX_CORES), pools)
     if low > _MAX_CORES or best.steady.mean_latency > latency:
         raise LatencyOutOfReachError(latency, best.steady.mean_latency)
     high = _MAX_CORES
     while low < high:
         middle = (low + high) // 2
-        if plan_replicas(network, replace(costs, cores=middle), pools).steady.mean_latency <= latency:
+        if plan_batches(network, replace(costs, cores=middle), pools).steady.mean_latency <= latency:
             high = middle
         else:
             low = middle + 1
-    return plan_replicas(network, replace(costs, cores=low), pools)
+    return plan_batches(network, replace(costs, cores=low), pools)
 
 
 def _plan(network: Network, costs: BatchCosts, replicas: Mapping[str, int], pools: Mapping[str, int]) -> BatchPlan:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from foretide.errors import ModelError, OverloadError, Problem
-from foretide.planning.batches import BatchPlan, fewest_cores, plan_replicas
+from foretide.planning.batches import BatchPlan, min_cores, plan_batches
 from foretide.planning.processors import Allocation, assign_processors, min_processors
 from foretide.queueing.completion import CompletionTime, expected_completion_time
 from foretide.queueing.erlang import mmk_wait
@@ -171,9 +171,9 @@ def _now(network: Network, processors: Mapping[str, int]) -> float | None:
 
 def _batches(model: Model, costs: BatchCosts, budget: int | None, latency: float | None) -> BatchWhatIf:
     if budget is not None:
-        plan = plan_replicas(model.network, replace(costs, cores=budget), model.pools)
+        plan = plan_batches(model.network, replace(costs, cores=budget), model.pools)
     else:
-        plan = fewest_cores(model.network, costs, latency or 0.0, model.pools)
+        plan = min_cores(model.network, costs, latency or 0.0, model.pools)
     seconds = {
         stage.operator: stage.pool * costs.task_cost + plan.steady.rows * stage.work / min(stage.active, plan.cores)
         for stage in plan.model.stages

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretide.graphs import components
-from foretide.simulation.flows import Emitter, Inbox
 from foretide.simulation.results import Records
-from foretide.simulation.routes import Router
+from foretide.simulation.routes import Emitter, Router
 from foretide.simulation.variation import ArrivalStream, Floats, Integers, one_by_one
 from foretide.simulation.workers import RoutedStation, SharedStation, Station, UnevenStation, timelines
 
@@ -70,6 +69,37 @@ def _horizons(scenario: Scenario, window: int) -> Iterator[float]:
     windows = math.ceil(busiest * scenario.duration / window)
     yield from (scenario.duration * (number + 1) / windows for number in range(windows))
     yield math.inf
+
+
+class Inbox:
+    """Tuples on their way to an operator: when each joins its queue, and the tree it belongs to.
+
+    >>> inbox = Inbox()
+    >>> inbox.put(np.array([4.0, 1.0, 9.0]), np.array([0, 1, 2]))
+    >>> inbox.take(5.0)
+    (array([1., 4.]), array([1, 0]))
+    """
+
+    def __init__(self) -> None:
+        self._times: list[Floats] = []
+        self._trees: list[Integers] = []
+
+    def put(self, times: Floats, trees: Integers) -> None:
+        """Add tuples, in any order."""
+        if len(times):
+            self._times.append(times)
+            self._trees.append(trees)
+
+    def take(self, horizon: float) -> tuple[Floats, Integers]:
+        """Remove the tuples that join before the horizon, in order of time."""
+        if not self._times:
+            return np.empty(0), np.empty(0, dtype=np.int64)
+        times, trees = np.concatenate(self._times), np.concatenate(self._trees)
+        due = times < horizon
+        self._times, self._trees = [times[~due]], [trees[~due]]
+        times, trees = times[due], trees[due]
+        order = np.argsort(times, kind="stable")
+        return times[order], trees[order]
 
 
 class SimulatedOperator:

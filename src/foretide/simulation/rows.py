@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from foretide.simulation.batches import Cores, Intake, MicroBatches, StageRun, stage_order, work_scale
-from foretide.simulation.flows import Emitter
 from foretide.simulation.results import Records
-from foretide.simulation.routes import RouteChange, Router
+from foretide.simulation.routes import Emitter, RouteChange, Router
 from foretide.simulation.variation import ArrivalStream, Floats, Integers
 from foretide.simulation.workers import SharedStation, UnevenStation, timelines
 

@@ -175,3 +175,8 @@ def test_what_cannot_be_controlled_is_refused(run, options, text, says):
     result = run(*options, text=text)
     assert isinstance(result.exception, ForetideError)
     assert says in str(result.exception)
+
+
+@pytest.mark.parametrize("options", [["--latency", "2s"], ["--policies", "static", "--plot", "run.png"]])
+def test_options_that_do_not_go_together_are_refused(run, options):
+    assert run(*options, text=CONTROLLED).exit_code == 2

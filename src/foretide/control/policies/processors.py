@@ -24,7 +24,7 @@ from foretide.errors import (
     LatencyOutOfReachError,
     PlanningError,
 )
-from foretide.planning.batches import BatchPlan, fewest_cores, plan_replicas
+from foretide.planning.batches import BatchPlan, min_cores, plan_batches
 from foretide.planning.processors import assign_processors
 from foretide.planning.reallocation import Goals, Move, propose
 from foretide.queueing.microbatch import batch_model
@@ -165,15 +165,15 @@ class Processors:
         goal, most = world.target.latency, self._most_cores(world, costs)
         if goal is None or world.setup.executors is None:
             chosen = min(most, costs.cores) if world.target.budget is None else most
-            return plan_replicas(measured, replace(costs, cores=chosen), pools), f"the best use of {chosen} cores"
+            return plan_batches(measured, replace(costs, cores=chosen), pools), f"the best use of {chosen} cores"
         if world.target.relaxed <= latency <= goal:
-            return plan_replicas(measured, costs, pools), "within the target: the best use of the cores there are"
+            return plan_batches(measured, costs, pools), "within the target: the best use of the cores there are"
         off = self._off(measured, costs, latency, world, pools)
-        plan = fewest_cores(measured, costs, goal / off, pools)
+        plan = min_cores(measured, costs, goal / off, pools)
         if latency > goal and plan.cores <= costs.cores:
-            plan = plan_replicas(measured, replace(costs, cores=min(costs.cores + 1, most)), pools)
+            plan = plan_batches(measured, replace(costs, cores=min(costs.cores + 1, most)), pools)
         if plan.cores > most:
-            plan = plan_replicas(measured, replace(costs, cores=most), pools)
+            plan = plan_batches(measured, replace(costs, cores=most), pools)
         side = "above" if latency > goal else "below"
         bound = goal if latency > goal else world.target.relaxed
         return plan, f"{side} {bound:g} s: {plan.cores} cores are the fewest that do (measured {off:.2f} x the model)"
