@@ -133,12 +133,12 @@ class SimulatedOperator:
         """Let in what arrives from outside before the horizon."""
         times = self._stream.until(horizon)
         self.meter.arrived += len(times)
-        self.inbox.put(times, self._tuple_trees.plant(times))
+        self.inbox.put(times, self._tuple_trees.start(times))
 
     def receive(self, times: Floats, trees: Integers) -> None:
         """Another operator has sent tuples."""
         self.meter.arrived += len(times)
-        self._tuple_trees.grow(trees)
+        self._tuple_trees.add(trees)
         self.inbox.put(times, trees)
 
 
@@ -243,7 +243,7 @@ class EventPart:
         trees, arrived, ended = trees[done].astype(np.int64), arrived[done], ended[done]
         operator.meter.complete(arrived, ended)
         operator.meter.arrived += len(run.sent_back)
-        self._tuple_trees.grow(np.array(run.sent_back, dtype=np.int64))
+        self._tuple_trees.add(np.array(run.sent_back, dtype=np.int64))
         self._tuple_trees.process(trees, ended, ended - arrived)
         for target, when, which in run.emitted(ended, trees):
             self._operators[target].receive(when, which)

@@ -119,7 +119,7 @@ class RandomRows:
         tuples.complete(rows.times, ends)
         batch.processed.append((rows, run.end))
         for target, times, trees in self._stages[operator].emitter.emit(ends, rows.trees):
-            self._records.trees.grow(trees)
+            self._records.trees.add(trees)
             self._records.tuples[target].arrived += len(trees)
             sent = Rows(times, trees, np.full(len(trees), target))
             (batch.returned if (operator, target) in self._feedback else batch.waiting[target]).append(sent)
@@ -197,7 +197,7 @@ class _Arrivals:
             times = times[order]
             for meter, each in zip(self._tuples, arrived, strict=True):
                 meter.arrived += len(each)
-            self._backlog.append(Rows(times, self._trees.plant(times), operators[order]))
+            self._backlog.append(Rows(times, self._trees.start(times), operators[order]))
 
 
 def _costs(scenario: Scenario) -> BatchCosts:

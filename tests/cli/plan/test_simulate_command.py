@@ -168,6 +168,12 @@ def test_the_static_policy_changes_nothing(run):
         ),
         (["--policies", "static"], CONTROLLED.replace("processors = 2\n", ""), "operator 'parse': has no workers"),
         (["--policies", "static"], CONTROLLED + "[simulation.routes]\ncount = [1, 2]", "routes cannot be combined"),
+        (
+            ["--policies", "static"],
+            CONTROLLED.replace("replica = 1", "replica = 9"),
+            "worker 9 of count",
+        ),
+        (["--policies", "static"], CONTROLLED.replace("duration = 20", "duration = 20\nwarm_up = 30"), "warm-up is 30"),
         (["--policies", "static", "--latency", "soon"], CONTROLLED, "'soon'"),
     ],
 )
