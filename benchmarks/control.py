@@ -202,7 +202,7 @@ def table(
             "saved_resources": 1 - report.replica_seconds / over,
             "throughput_degradation": throughput_degradation(report, INTERVAL),
             "processed": report.processed / load.rows,
-            "latency_mean_s": report.mean_latency,
+            "latency_mean_s": report.mean_latency(),
             "latency_p99_s": report.latency(0.99),
             "mape_input": "-" if predictions.error is None else predictions.error,
             "mape_replicas": replica_error(report, needed, INTERVAL),

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretide.errors import ModelError
-from foretide.planning.admission import Observation, ProgressTuner, TunerMove
-from foretide.planning.latency_tuner import LatencyTuner
+from foretide.planning.admission import LatencyTuner, Observation, ProgressTuner, TunerMove
 
 INCREASE, DECREASE, NO_CHANGE = TunerMove.INCREASE, TunerMove.DECREASE, TunerMove.NO_CHANGE
 
@@ -70,7 +69,7 @@ class TestStormsStateMachine:
 
     @given(st.integers(1, 10_000), st.lists(st.floats(0, 1e9), max_size=40))
     def test_always_within_bounds_and_repeatable(self, limit, progress):
-        tuner = ProgressTuner(least=2, most=5_000)
+        tuner = ProgressTuner(min_limit=2, max_limit=5_000)
         turns = play(tuner, limit, *progress)
         assert all(2 <= limit <= 5_000 for _, limit in turns)
         assert turns == play(tuner, limit, *progress)
@@ -127,7 +126,7 @@ class TestLatencyTuner:
         assert {limit for limit, _ in seen} == {1000}
 
     def test_says_so_when_only_capacity_helps(self):
-        tuner = LatencyTuner(target=0.5, least=10)
+        tuner = LatencyTuner(target=0.5, min_limit=10)
         _, verdict = tuner.step(tuner.start(10), Observation(1.0, latency=3.0, pending=10))
         assert (verdict.limit, verdict.action) == (10, NO_CHANGE)
         assert "more capacity is needed" in verdict.reason

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import BatchOverloadError, IdleNetworkError, LatencyOutOfReachError, UnstableNetworkError
-from foretide.planning.batches import fewest_cores, plan_replicas
+from foretide.planning.batches import min_cores, plan_batches
 from foretide.queueing.microbatch import batch_model
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
@@ -32,19 +32,19 @@ def shortest(network: Network, costs: BatchCosts) -> float:
 def test_no_other_replicas_make_shorter_batches(cores, share, task_cost, fixed_cost, trigger):
     costs = BatchCosts(cores, fixed_cost, task_cost, trigger=trigger)
     network = chain(rate=share * cores / (1 / 500 + 2 / 2000))
-    plan = plan_replicas(network, costs)
+    plan = plan_batches(network, costs)
     assert plan.steady.length == pytest.approx(shortest(network, costs), rel=1e-9)
 
 
 def test_idle_times_want_fewer_replicas():
     costs = BatchCosts(cores=16, fixed_cost=0.1, task_cost=0.02)
-    quiet, busy = plan_replicas(chain(20.0), costs), plan_replicas(chain(4000.0), costs)
+    quiet, busy = plan_batches(chain(20.0), costs), plan_batches(chain(4000.0), costs)
     assert quiet.replicas["a"] < busy.replicas["a"]
     assert quiet.model.overhead < busy.model.overhead
 
 
 def test_a_given_pool_is_used_to_the_full():
-    plan = plan_replicas(chain(20.0), BatchCosts(cores=16, fixed_cost=0.1, task_cost=0.02), {"a": 8})
+    plan = plan_batches(chain(20.0), BatchCosts(cores=16, fixed_cost=0.1, task_cost=0.02), {"a": 8})
     assert plan.replicas["a"] == 8
     assert plan.replicas["b"] < 8
 
@@ -54,16 +54,16 @@ def test_a_given_pool_is_used_to_the_full():
 def test_no_fewer_cores_meet_the_latency(rate, latency):
     costs = BatchCosts(cores=1, fixed_cost=0.1, task_cost=0.002)
     network = chain(rate)
-    best = plan_replicas(network, replace(costs, cores=1 << 20)).steady.mean_latency
+    best = plan_batches(network, replace(costs, cores=1 << 20)).steady.mean_latency
     if best > latency:
         with pytest.raises(LatencyOutOfReachError):
-            fewest_cores(network, costs, latency)
+            min_cores(network, costs, latency)
         return
-    plan = fewest_cores(network, costs, latency)
+    plan = min_cores(network, costs, latency)
     assert plan.steady.mean_latency <= latency
     if plan.cores > 1:
         try:
-            fewer = plan_replicas(network, replace(costs, cores=plan.cores - 1))
+            fewer = plan_batches(network, replace(costs, cores=plan.cores - 1))
         except UnstableNetworkError:
             return
         assert fewer.steady.mean_latency > latency
@@ -72,13 +72,13 @@ def test_no_fewer_cores_meet_the_latency(rate, latency):
 def test_what_cannot_be_done():
     costs = BatchCosts(cores=2, fixed_cost=0.1)
     with pytest.raises(BatchOverloadError) as caught:
-        plan_replicas(chain(1000.0), costs)
+        plan_batches(chain(1000.0), costs)
     assert caught.value.limit == pytest.approx(2 / 0.003)
     assert caught.value.operators == ("a",)
     with pytest.raises(LatencyOutOfReachError) as reached:
-        fewest_cores(chain(100.0), costs, latency=0.1)
+        min_cores(chain(100.0), costs, latency=0.1)
     assert reached.value.best > 0.15
     with pytest.raises(IdleNetworkError):
-        plan_replicas(chain(0.0), costs)
+        plan_batches(chain(0.0), costs)
     with pytest.raises(UnstableNetworkError):
-        fewest_cores(chain(1000.0), costs, latency=9.0, pools={"a": 1})
+        min_cores(chain(1000.0), costs, latency=9.0, pools={"a": 1})

@@ -16,8 +16,7 @@ from foretide.errors import (
     LoopGainError,
     OverloadError,
 )
-from foretide.planning.marginal import Queues, greedy_order
-from foretide.planning.processors import assign_processors, min_processors
+from foretide.planning.processors import Queues, assign_processors, greedy_order, min_processors
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.queueing.sojourn import expected_total_sojourn
 

@@ -1,4 +1,4 @@
-"""Traffic equations, and networks that make no sense."""
+"""Traffic equations, and networks that are refused."""
 
 from itertools import pairwise
 

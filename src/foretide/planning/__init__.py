@@ -1,1 +1,1 @@
-"""Planning: how many processors, replicas and tuples in flight."""
+"""Plans processors, replicas and tuples in flight."""

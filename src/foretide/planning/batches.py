@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from foretide.queueing.model import BatchCosts
     from foretide.queueing.network import Network
 
-_MOST_CORES = 1 << 20
+_MAX_CORES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class BatchPlan:
     steady: SteadyBatches
 
 
-def plan_replicas(network: Network, costs: BatchCosts, pools: Mapping[str, int] | None = None) -> BatchPlan:
+def plan_batches(network: Network, costs: BatchCosts, pools: Mapping[str, int] | None = None) -> BatchPlan:
     """Choose the replicas that make the steady batch shortest.
 
     Where a pool is given its tasks are paid for anyway, so all that fit the cores are used; elsewhere the
@@ -48,33 +48,31 @@ def plan_replicas(network: Network, costs: BatchCosts, pools: Mapping[str, int] 
     known = pools or {}
     most = {name: min(known.get(name, costs.cores), costs.cores) for name in network.names}
     plan = _plan(network, costs, most, known)
-    while True:  # each turn shortens the batch, and there are only so many plans
+    while True:  # each round shortens the batch, and the number of plans is finite
         better = _plan(network, costs, _best_replicas(plan, known), known)
         if better.steady.length >= plan.steady.length:
             return plan
         plan = better
 
 
-def fewest_cores(
-    network: Network, costs: BatchCosts, latency: float, pools: Mapping[str, int] | None = None
-) -> BatchPlan:
+def min_cores(network: Network, costs: BatchCosts, latency: float, pools: Mapping[str, int] | None = None) -> BatchPlan:
     """The fewest cores with which the mean latency (arrival to commit) meets a bound, with replicas.
 
     Raises:
         LatencyOutOfReachError: No number of cores meets the bound; carries the best there is.
     """
     low = _keeping_up(network, costs, pools or {})
-    best = plan_replicas(network, replace(costs, cores=_MOST_CORES), pools)
-    if low > _MOST_CORES or best.steady.mean_latency > latency:
+    best = plan_batches(network, replace(costs, cores=_MAX_CORES), pools)
+    if low > _MAX_CORES or best.steady.mean_latency > latency:
         raise LatencyOutOfReachError(latency, best.steady.mean_latency)
-    high = _MOST_CORES
+    high = _MAX_CORES
     while low < high:
         middle = (low + high) // 2
-        if plan_replicas(network, replace(costs, cores=middle), pools).steady.mean_latency <= latency:
+        if plan_batches(network, replace(costs, cores=middle), pools).steady.mean_latency <= latency:
             high = middle
         else:
             low = middle + 1
-    return plan_replicas(network, replace(costs, cores=low), pools)
+    return plan_batches(network, replace(costs, cores=low), pools)
 
 
 def _plan(network: Network, costs: BatchCosts, replicas: Mapping[str, int], pools: Mapping[str, int]) -> BatchPlan:
@@ -109,7 +107,7 @@ def _keeping_up(network: Network, costs: BatchCosts, pools: Mapping[str, int]) -
         shares = (w / min(pools.get(name, cores), cores) for name, w in work.items())
         return network.external_rate * math.fsum(shares) < 1
 
-    low, high = 1, _MOST_CORES
+    low, high = 1, _MAX_CORES
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if carries(middle) else (middle + 1, high)

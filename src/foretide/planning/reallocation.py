@@ -52,11 +52,18 @@ class Goals:
     horizon: float = 600.0
 
     def __post_init__(self) -> None:
-        times = (self.t_min, self.t_ra, self.pause, self.horizon)
-        ordered = self.t_max is None or 0 <= self.t_min < self.t_max
-        if not ordered or min(times) < 0 or not all(map(math.isfinite, times)) or self.horizon < self.t_ra:
-            remedy = "Times of 0 or more, t_min below t_max, horizon no shorter than t_ra."
-            raise ModelError([Problem("goals", f"make no sense: {self}", remedy)])
+        times = {"t_min": self.t_min, "t_ra": self.t_ra, "pause": self.pause, "horizon": self.horizon}
+        problems = [
+            Problem("goals", f"{name} is {value:g}", "Give finite seconds, 0 or more.")
+            for name, value in times.items()
+            if not (math.isfinite(value) and value >= 0)
+        ]
+        if self.t_max is not None and not self.t_min < self.t_max:
+            problems.append(Problem("goals", f"t_min is {self.t_min:g}", f"Keep it below t_max, {self.t_max:g}."))
+        if self.horizon < self.t_ra:
+            problems.append(Problem("goals", f"horizon is {self.horizon:g}", f"Give t_ra, {self.t_ra:g}, or more."))
+        if problems:
+            raise ModelError(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,7 @@ def propose(
     ('SPLIT', {'a': 5, 'b': 5})
 
     Args:
-        network: With rates as measured or foreseen.
+        network: With rates as measured or forecast.
         current: Processors by operator now.
         goals: Bounds, cost and horizon.
         measured: Mean total sojourn time as measured, in seconds.

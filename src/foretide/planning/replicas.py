@@ -104,7 +104,7 @@ def plan_replicas(
         interval: Seconds of one interval (td).
 
     Raises:
-        ModelError: A figure or name makes no sense, or the edges form a loop; lists every problem.
+        ModelError: A figure or name is invalid, or the edges form a loop; lists every problem.
     """
     order = _checked_order(bolts, edges, forecast, interval)
     measured = {bolt.name: bolt for bolt in bolts}
@@ -150,9 +150,13 @@ def _bolt_problems(bolts: Sequence[ReplicaInput], interval: float) -> Iterator[P
     if len({bolt.name for bolt in bolts}) < len(bolts):
         yield Problem("bolts", "share a name", "Give each its own.")
     for bolt in bolts:
-        figures = bolt.execution_time, bolt.processed, bolt.queued
-        if not all(math.isfinite(n) and n >= 0 for n in figures) or min(bolt.pool, bolt.active) < 1:
-            yield Problem(f"bolt '{bolt.name}'", f"makes no sense: {bolt}", "Nothing below 0, pools from 1.")
+        for figure in ("execution_time", "processed", "queued"):
+            value = getattr(bolt, figure)
+            if not (math.isfinite(value) and value >= 0):
+                yield Problem(f"bolt '{bolt.name}'", f"{figure} is {value:g}", "Give a finite number, 0 or more.")
+        if min(bolt.pool, bolt.active) < 1:
+            counts = f"has {bolt.active} active of {bolt.pool} replicas"
+            yield Problem(f"bolt '{bolt.name}'", counts, "Give 1 or more of each.")
 
 
 def _flow_problems(
@@ -166,6 +170,6 @@ def _flow_problems(
             yield Problem(f"edge {edge.source} -> {edge.target}", f"sent is {edge.sent:g}", "Give 0 or more.")
     for name, events in forecast.items():
         if name not in names:
-            yield Problem(f"forecast of '{name}'", "there is no such bolt", "Name a bolt.")
+            yield Problem(f"forecast of '{name}'", "is not a bolt", f"Choose from {', '.join(sorted(names))}.")
         if not (math.isfinite(events) and events >= 0):
             yield Problem(f"forecast of '{name}'", f"is {events:g}", "Give 0 or more.")

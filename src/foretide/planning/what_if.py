@@ -5,14 +5,14 @@ Pure: a `Model` goes in, a `WhatIf` comes out; `foretide plan` reads the file an
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from foretide.errors import ModelError, OverloadError, Problem
-from foretide.planning.alternatives import Alternative, next_best
-from foretide.planning.batches import BatchPlan, fewest_cores, plan_replicas
+from foretide.planning.batches import BatchPlan, min_cores, plan_batches
 from foretide.planning.processors import Allocation, assign_processors, min_processors
 from foretide.queueing.completion import CompletionTime, expected_completion_time
 from foretide.queueing.erlang import mmk_wait
@@ -20,10 +20,14 @@ from foretide.queueing.microbatch import batch_model
 from foretide.queueing.sojourn import expected_sojourns, expected_total_sojourn, utilization
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from foretide.queueing.model import BatchCosts, Model
     from foretide.queueing.network import Network
+
+    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ def what_if(model: Model, budget: int | None = None, latency: float | None = Non
     have little in common, and the formulas of one are wrong for the other.
 
     Raises:
-        PlanningError: There is no answer; its kinds say why, with figures.
+        PlanningError: No plan meets the question; its subclasses say why, with figures.
     """
     if (budget is None) == (latency is None):
         raise ModelError([Problem("question", "needs a budget or a latency, not both", "Give one.")])
@@ -167,9 +171,9 @@ def _now(network: Network, processors: Mapping[str, int]) -> float | None:
 
 def _batches(model: Model, costs: BatchCosts, budget: int | None, latency: float | None) -> BatchWhatIf:
     if budget is not None:
-        plan = plan_replicas(model.network, replace(costs, cores=budget), model.pools)
+        plan = plan_batches(model.network, replace(costs, cores=budget), model.pools)
     else:
-        plan = fewest_cores(model.network, costs, latency or 0.0, model.pools)
+        plan = min_cores(model.network, costs, latency or 0.0, model.pools)
     seconds = {
         stage.operator: stage.pool * costs.task_cost + plan.steady.rows * stage.work / min(stage.active, plan.cores)
         for stage in plan.model.stages
@@ -189,3 +193,69 @@ def _batches_now(model: Model, costs: BatchCosts) -> float | None:
     now = batch_model(model.network, costs, model.processors, model.pools)
     rate = model.network.external_rate
     return now.steady(rate).mean_latency if rate < now.highest_rate else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another allocation of as many processors, and its expected total sojourn time in seconds."""
+
+    processors: Mapping[str, int]
+    expected_total_sojourn: float
+
+
+def next_best(
+    network: Network, best: Mapping[str, int], pools: Mapping[str, int] | None = None, count: int = 3
+) -> list[Alternative]:
+    """The `count` best allocations after `best` with the same total, best first.
+
+    Every allocation that is not the best gets no worse by moving some one processor, so walking from the best
+    along such moves, always on from the best seen, meets them in order.
+
+    >>> from foretide.queueing.network import Flow, Network, Operator
+    >>> network = Network((Operator("a", 2.0), Operator("b", 2.5)), (Flow("a", "b"),), {"a": 5.0})
+    >>> [alternative.processors for alternative in next_best(network, {"a": 5, "b": 4}, count=2)]
+    [{'a': 4, 'b': 5}, {'a': 6, 'b': 3}]
+    """
+    limits = np.array([(pools or {}).get(name, 1 << 40) for name in network.names])
+    start = tuple(best[name] for name in network.names)
+    queue = [(_tuples(network, np.array(start)), start)]
+    seen = {start}
+    found: list[tuple[float, tuple[int, ...]]] = []
+    while queue and len(found) <= count:
+        tuples, counts = heapq.heappop(queue)
+        found.append((tuples, counts))
+        for move in _moves(network, np.array(counts), tuples, limits):
+            if move[1] not in seen:
+                seen.add(move[1])
+                heapq.heappush(queue, move)
+    return [
+        Alternative(dict(zip(network.names, counts, strict=True)), tuples / network.external_rate)
+        for tuples, counts in found[1:]
+    ]
+
+
+def _tuples(network: Network, counts: NDArray[np.int64]) -> float:
+    """Mean tuples in the network, waiting and in service."""
+    return float((_waiting(network, counts) + network.load_array).sum())
+
+
+def _waiting(network: Network, counts: NDArray[np.int64]) -> Floats:
+    waits: Floats = network.variability_array * network.load_array * mmk_wait(counts, network.load_array)
+    return waits
+
+
+def _moves(
+    network: Network, counts: NDArray[np.int64], tuples: float, limits: NDArray[np.int64]
+) -> Iterator[tuple[float, tuple[int, ...]]]:
+    """Every way to move one processor that leaves the network stable."""
+    now = _waiting(network, counts)
+    givers = np.flatnonzero(counts - 1 > network.load_array)
+    losses = _waiting(network, np.maximum(counts - 1, np.floor(network.load_array) + 1)) - now
+    gains = now - _waiting(network, counts + 1)
+    for giver in givers.tolist():
+        for taker in np.flatnonzero(counts < limits).tolist():
+            if giver != taker:
+                moved = counts.copy()
+                moved[giver] -= 1
+                moved[taker] += 1
+                yield float(tuples + losses[giver] - gains[taker]), tuple(moved.tolist())

@@ -1,1 +1,1 @@
-"""Queueing theory: Erlang, open networks of operators, micro-batches, and a simulator."""
+"""Queueing theory: Erlang, open networks of operators, micro-batches, and model files."""

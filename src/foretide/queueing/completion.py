@@ -13,6 +13,9 @@ What is exact and what is not:
   this says (two M/M/1 branches: at most 9 % smaller). An operator that emits many tuples at once makes its
   successor's arrivals bursty; only a measured `arrival_scv` knows about that.
 - `at_least` and `at_most` hold whatever the dependence, given the mean sojourn of each operator.
+
+On the lattice 0, h, 2h, ... a time is known by the integral of its tail, I(t) = E[max(X - t, 0)]. Spreading each time
+over its two neighbours turns that into probabilities, by second differences, that keep the mean exactly.
 """
 
 from __future__ import annotations
@@ -24,7 +27,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretide.queueing.erlang import erlang_c
-from foretide.queueing.lattice import lattice_probabilities, service_tail, wait_tail
 from foretide.queueing.sojourn import expected_sojourns, expected_total_sojourn, processor_array
 
 if TYPE_CHECKING:
@@ -36,10 +38,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+
 _POINTS = 4096
 _TAIL = 1e-9
 _SETTLED = 1e-12
-_MOST_ROUNDS = 20_000
+_MAX_ROUNDS = 20_000
+_MAX_PHASES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def _longest_branch(network: Network, sojourns: Floats) -> float:
     chances = np.minimum(network.gains, 1.0)
     splits = np.array([operator.splits for operator in network.operators])
     longest = sojourns
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         branches = chances * longest
         after = sojourns + np.where(splits, branches.sum(axis=1), branches.max(axis=1))
         if np.allclose(after, longest, rtol=_SETTLED, atol=0):
@@ -132,7 +136,7 @@ def _tails(network: Network, sojourns: Floats) -> Floats:
     """
     kernels = np.fft.rfft(sojourns, 2 * _POINTS, axis=1)
     done = np.ones_like(sojourns)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         children = np.array([_all_done(network, i, done) for i in range(len(done))])
         after = np.fft.irfft(kernels * np.fft.rfft(children, 2 * _POINTS, axis=1), axis=1)[:, :_POINTS]
         before, done = done, np.clip(after, 0.0, 1.0)
@@ -154,3 +158,53 @@ def _all_done(network: Network, source: int, done: Floats) -> Floats:
         chance = gains[target] - whole
         everything = everything * done[target] ** whole * (1.0 - chance + chance * done[target])
     return everything
+
+
+def lattice_probabilities(integrated_tail: Floats, step: float) -> Floats:
+    """Probabilities of 0, h, 2h, ... from I at 0, h, 2h, ... (one point fewer than given)."""
+    slope = np.diff(integrated_tail) / step
+    return np.concatenate(([1.0 + slope[0]], np.diff(slope)))
+
+
+def wait_tail(times: Floats, chance: float, mean: float) -> Floats:
+    """I(t) of a wait that is 0 but for a `chance` of an exponential one; `mean` is that of the whole.
+
+    Exact for M/M/k; for GI/G/k the usual approximation.
+    """
+    if chance == 0 or mean == 0:
+        return np.zeros_like(times)
+    tail: Floats = mean * np.exp(-times * chance / mean)
+    return tail
+
+
+def service_tail(times: Floats, rate: float, scv: float) -> Floats:
+    """I(t) of a service time known by its rate and squared coefficient of variation.
+
+    The usual two-moment fits: exponential at 1, a mixture of two exponentials with balanced means above, a
+    mixture of two Erlang distributions below, and a constant when the coefficient is under 1/50.
+    """
+    if scv == 1:
+        tail: Floats = np.exp(-rate * times) / rate
+        return tail
+    if scv > 1:
+        p = (1 + math.sqrt((scv - 1) / (scv + 1))) / 2
+        fast, slow = 2 * p * rate, 2 * (1 - p) * rate
+        mixed: Floats = p / fast * np.exp(-fast * times) + (1 - p) / slow * np.exp(-slow * times)
+        return mixed
+    if scv * _MAX_PHASES < 1:
+        return np.maximum(1 / rate - times, 0.0)
+    phases = math.ceil(1 / scv)
+    p = (phases * scv - math.sqrt(max(phases * (1 + scv) - phases**2 * scv, 0.0))) / (1 + scv)
+    speed = (phases - p) * rate
+    return p * _erlang_tail(times, phases - 1, speed) + (1 - p) * _erlang_tail(times, phases, speed)
+
+
+def _erlang_tail(times: Floats, phases: int, speed: float) -> Floats:
+    """I(t) of a sum of exponential phases: (1/v) * sum over i < n of (n - i) * P(Poisson(v t) = i)."""
+    left = speed * times
+    probability = np.exp(-left)
+    tail = np.zeros_like(left)
+    for i in range(phases):
+        tail += (phases - i) * probability
+        probability = probability * left / (i + 1)
+    return tail / speed

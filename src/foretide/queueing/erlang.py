@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_FEW, _FIRST_BLOCK, _BLOCK = 200, 64, 512
+_MAX_LOOP_SERVERS, _FIRST_BLOCK, _BLOCK = 200, 64, 512
 _NEGLIGIBLE = 1e-17
 
 
@@ -80,8 +80,8 @@ def _inverse_erlang_b(servers: Floats, load: Floats) -> Floats:
     are positive, so nothing cancels, and the sum ends as soon as what remains cannot be seen. It is infinite where B is
     below the smallest double.
     """
-    if np.add.reduce(servers) <= _FEW:
-        return np.array([_few(k, a) for k, a in zip(servers.tolist(), load.tolist(), strict=True)])
+    if np.add.reduce(servers) <= _MAX_LOOP_SERVERS:
+        return np.array([_by_recurrence(k, a) for k, a in zip(servers.tolist(), load.tolist(), strict=True)])
     terms = _descending(servers, load, 0, _FIRST_BLOCK)
     total: Floats = 1.0 + np.add.reduce(terms, axis=1)
     active = np.flatnonzero((servers > _FIRST_BLOCK) & np.isfinite(total))
@@ -98,7 +98,7 @@ def _inverse_erlang_b(servers: Floats, load: Floats) -> Floats:
     return total
 
 
-def _few(servers: float, load: float) -> float:
+def _by_recurrence(servers: float, load: float) -> float:
     """1 / B by the recurrence as it stands: for a handful of servers quicker than any array."""
     inverse = 1.0
     for k in range(1, int(servers) + 1):

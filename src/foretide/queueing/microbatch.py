@@ -99,11 +99,11 @@ class BatchModel:
         return 1 / self.seconds_per_row if self.seconds_per_row > 0 else math.inf
 
     def length(self, rows: float) -> float:
-        """Seconds a batch of so many rows takes."""
+        """Seconds that a batch of that many rows takes."""
         return self.overhead + rows * self.seconds_per_row
 
     def steady(self, rate: float) -> SteadyBatches:
-        """What batches settle down to at so many rows a second.
+        """What batches settle down to at a rate, in rows a second.
 
         Raises:
             BatchOverloadError: The rate reaches the stability limit.

@@ -1,6 +1,6 @@
 """A model: a network with its processors, its micro-batch costs, and what a simulation of it should do.
 
-Values only. `model_file` makes one from text, `planning.whatif` plans with it, and the simulator runs it.
+Values only. `model_file` makes one from text, `planning.what_if` plans with it, and the simulator runs it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Model:
         processors: Processors (active replicas) an operator has now; may leave operators out.
         pools: Most processors an operator can have; those left out are not limited.
         micro_batch: Costs of a batch, if the model is of Spark's micro-batch mode.
-        simulation: What a simulation should do, if the file said so.
+        simulation: What a simulation should do, if the file has one.
     """
 
     network: Network

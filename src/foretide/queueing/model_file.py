@@ -20,7 +20,7 @@
     duration = 60
     curve = [[0, 1.0], [30, 2.0]]
 
-Text in, value out; opening the file is the caller's business.
+Text in, value out; the caller opens the file.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from foretide.errors import ModelError, Problem
-from foretide.queueing.fields import FieldReader
 from foretide.queueing.model import (
     ArrivalCurve,
     BatchCosts,
@@ -45,7 +45,7 @@ from foretide.queueing.model import (
 from foretide.queueing.network import Flow, Network, Operator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 def model_from_toml(text: str) -> Model:
@@ -62,23 +62,23 @@ def model_from_toml(text: str) -> Model:
     ({'parse': 150.0}, {'parse': 2})
 
     Raises:
-        ModelError: The text is no TOML, or says something that makes no sense; lists every problem.
+        ModelError: The text is not TOML, or a field is invalid; lists every problem.
         LoopGainError: A loop returns at least as much as it takes in.
     """
     try:
         return model_from(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise ModelError([Problem("file", f"is no TOML: {error}", "Look at that line.")]) from error
+        raise ModelError([Problem("file", f"is not valid TOML: {error}", "Correct that line.")]) from error
 
 
 def model_from_json(text: str) -> Model:
-    """Read a model from JSON with the same names as the TOML file: how a measured snapshot is handed over."""
+    """Read a model from JSON with the same names as the TOML file, such as a measured snapshot."""
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ModelError([Problem("file", f"is no JSON: {error}", "Look at that line.")]) from error
+        raise ModelError([Problem("file", f"is not valid JSON: {error}", "Correct that line.")]) from error
     if not isinstance(data, dict):
-        raise ModelError([Problem("file", "is no JSON object", "Start it with {.")])
+        raise ModelError([Problem("file", "is not a JSON object", "Start it with {.")])
     return model_from(data)
 
 
@@ -95,10 +95,9 @@ def model_from(data: Mapping[str, Any]) -> Model:
         operators.append(operator)
         external[operator.name] = entry.number("arrivals", 0.0)
         for counts, name in ((processors, "processors"), (pools, "pool")):
-            count = entry.whole(name, None, least=1)
+            count = entry.whole(name, None, minimum=1)
             if count is not None:
                 counts[operator.name] = count
-        entry.finish()
     flows = [_flow(entry) for entry in file.tables("flow")]
     micro_batch = _micro_batch(file.table_of("micro_batch"))
     simulation = _simulation(file.table_of("simulation"), {operator.name for operator in operators})
@@ -122,7 +121,7 @@ def _network(
 
 
 def _operator(entry: FieldReader) -> Operator:
-    # Whether a rate makes sense is Network's business; here only that it is a number.
+    # Network checks the values; here they only have to be numbers.
     return Operator(
         name=entry.text("name"),
         service_rate=entry.number("service_rate", 1.0, needed=True),
@@ -133,9 +132,7 @@ def _operator(entry: FieldReader) -> Operator:
 
 
 def _flow(entry: FieldReader) -> Flow:
-    flow = Flow(entry.text("from"), entry.text("to"), entry.number("gain", 1.0))
-    entry.finish()
-    return flow
+    return Flow(entry.text("from"), entry.text("to"), entry.number("gain", 1.0))
 
 
 def _pool_problems(processors: Mapping[str, int], pools: Mapping[str, int]) -> list[Problem]:
@@ -151,7 +148,7 @@ def _micro_batch(table: FieldReader | None) -> BatchCosts | None:
         return None
     work = table.number("work_per_row", math.nan, above=0.0)
     costs = BatchCosts(
-        cores=table.whole("cores", 1, least=1, needed=True),
+        cores=table.whole("cores", 1, minimum=1, needed=True),
         fixed_cost=table.amount("fixed_cost", 0.0),
         task_cost=table.amount("task_cost", 0.0),
         work_per_row=None if math.isnan(work) else work,
@@ -169,7 +166,7 @@ def _simulation(table: FieldReader | None, operators: set[str]) -> SimulationPla
         mode=table.choice("mode", modes, "pipeline"),
         duration=table.number("duration", 60.0, above=0.0),
         warm_up=table.amount("warm_up", 0.0),
-        seed=table.whole("seed", 0, least=0),
+        seed=table.whole("seed", 0, minimum=0),
         curve=_curve(table),
         slow_workers=tuple(_slow_worker(entry, operators) for entry in table.tables("slow_worker")),
         failures=tuple(_failure(entry, operators) for entry in table.tables("failure")),
@@ -182,8 +179,7 @@ def _simulation(table: FieldReader | None, operators: set[str]) -> SimulationPla
 def _curve(table: FieldReader) -> ArrivalCurve:
     shapes: tuple[CurveShape, ...] = get_args(CurveShape)
     shape = table.choice("curve_shape", shapes, "steps")
-    table.known.add("curve")
-    points = table.table.get("curve", [])
+    points = table.take("curve") or []
     try:
         curve = tuple((float(at), float(factor)) for at, factor in points)
     except (TypeError, ValueError):
@@ -197,26 +193,22 @@ def _curve(table: FieldReader) -> ArrivalCurve:
 
 
 def _slow_worker(entry: FieldReader, operators: set[str]) -> SlowWorker:
-    worker = SlowWorker(
+    return SlowWorker(
         operator=entry.choice("operator", sorted(operators), entry.text("operator")),
-        replica=entry.whole("replica", 0, least=0),
+        replica=entry.whole("replica", 0, minimum=0),
         factor=entry.number("factor", 1.0, above=0.0, needed=True),
         start=entry.amount("start", 0.0),
         end=entry.number("end", math.inf, above=0.0, infinite=True),
     )
-    entry.finish()
-    return worker
 
 
 def _failure(entry: FieldReader, operators: set[str]) -> Failure:
-    failure = Failure(
+    return Failure(
         operator=entry.choice("operator", sorted(operators), entry.text("operator")),
-        replica=entry.whole("replica", 0, least=0),
+        replica=entry.whole("replica", 0, minimum=0),
         at=entry.amount("at", 0.0, needed=True),
         lasts=entry.number("lasts", 1.0, above=0.0, needed=True),
     )
-    entry.finish()
-    return failure
 
 
 def _routes(table: FieldReader | None, operators: set[str]) -> dict[str, tuple[float, ...]]:
@@ -228,3 +220,121 @@ def _routes(table: FieldReader | None, operators: set[str]) -> dict[str, tuple[f
             table.problems.append(Problem(table.where, f"the weights of '{name}' add up to 0", "Give some."))
     table.finish()
     return routes
+
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class FieldReader:
+    """One table of a file. Read each known field, then `finish` to report the others.
+
+    >>> problems: list[Problem] = []
+    >>> table = FieldReader({"gain": "much", "gian": 2}, "flow 1", problems)
+    >>> table.number("gain", 1.0)
+    1.0
+    >>> table.finish()
+    >>> [problem.what for problem in problems]
+    ["gain is 'much'", "unknown field 'gian'"]
+    """
+
+    table: Mapping[str, Any]
+    where: str
+    problems: list[Problem]
+    known: set[str] = field(default_factory=set)
+
+    def take(self, name: str) -> Any:
+        """The field as it is; None if it is missing."""
+        self.known.add(name)
+        return self.table.get(name)
+
+    def _refuse(self, name: str, value: object, wanted: str, default: T) -> T:
+        what = f"'{name}' is missing" if value is None else f"{name} is {value!r}"
+        self.problems.append(Problem(self.where, what, f"Give {wanted}."))
+        return default
+
+    def number(
+        self, name: str, default: float, *, above: float = -math.inf, needed: bool = False, infinite: bool = False
+    ) -> float:
+        """A number greater than `above` (which is excluded), finite unless `infinite`."""
+        value = self.take(name)
+        if value is None and not needed:
+            return default
+        wanted = "a number" if above == -math.inf else f"a number above {above:g}"
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return self._refuse(name, value, wanted, default)
+        fits = value > above and (infinite or math.isfinite(value))
+        return float(value) if fits else self._refuse(name, value, wanted, default)
+
+    def amount(self, name: str, default: float, *, needed: bool = False) -> float:
+        """A number that is 0 or more."""
+        value = self.number(name, default, needed=needed)
+        return value if value >= 0 else self._refuse(name, value, "0 or more", default)
+
+    def whole(self, name: str, default: T, *, minimum: int, needed: bool = False) -> int | T:
+        """A whole number from `minimum` on."""
+        value = self.take(name)
+        if value is None and not needed:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+            return self._refuse(name, value, f"a whole number, {minimum} or more", default)
+        return value
+
+    def text(self, name: str) -> str:
+        """A text that must be there and not be empty."""
+        value = self.take(name)
+        return value if isinstance(value, str) and value else self._refuse(name, value, "a text", "")
+
+    def flag(self, name: str) -> bool:
+        """True or false; false if it is not there."""
+        value = self.take(name)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        return self._refuse(name, value, "true or false", default=False)
+
+    def choice(self, name: str, choices: Iterable[T], default: T) -> T:
+        """One of a few words."""
+        value = self.take(name)
+        for word in choices:
+            if value == word:
+                return word
+        wanted = "one of " + ", ".join(str(word) for word in choices)
+        return default if value is None else self._refuse(name, value, wanted, default)
+
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """A list of numbers, 0 or more."""
+        value = self.take(name)
+        if isinstance(value, list) and all(_is_amount(item) for item in value):
+            return tuple(float(item) for item in value)
+        return self._refuse(name, value, "a list of numbers, 0 or more", ())
+
+    def table_of(self, name: str) -> FieldReader | None:
+        """A table within this one."""
+        value = self.take(name)
+        if isinstance(value, dict):
+            return FieldReader(value, name if self.where == "file" else f"{self.where}.{name}", self.problems)
+        return None if value is None else self._refuse(name, value, f"a table [{name}]", None)
+
+    def tables(self, name: str) -> Iterator[FieldReader]:
+        """The entries of a list of tables; each is finished when the next one is asked for."""
+        value = self.take(name)
+        if value is None:
+            return
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            self._refuse(name, value, f"tables [[{name}]]", None)
+            return
+        for number, item in enumerate(value, start=1):
+            entry = FieldReader(item, f"{name} {number}", self.problems)
+            yield entry
+            entry.finish()
+
+    def finish(self) -> None:
+        """Report fields that were not read: mostly misspelt ones."""
+        for name in self.table:
+            if name not in self.known:
+                known = ", ".join(sorted(self.known))
+                self.problems.append(Problem(self.where, f"unknown field '{name}'", f"Known are {known}."))
+
+
+def _is_amount(item: object) -> bool:
+    return isinstance(item, int | float) and not isinstance(item, bool) and math.isfinite(item) and item >= 0

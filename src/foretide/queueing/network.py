@@ -1,7 +1,7 @@
 """Open networks of operators: what flows where, and how much of it arrives at each operator.
 
-The network is a value; nothing here knows about processors, Spark or time. Processors and waiting are the
-business of `sojourn`, and the questions asked of them that of `foretide.planning`.
+The network is a value; nothing here knows about processors, Spark or time. For processors and waiting see `sojourn`,
+for plans `foretide.planning`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Network:
         external: Tuples a second entering at an operator from outside; those not named get none.
 
     Raises:
-        ModelError: A rate, gain or name makes no sense; lists every problem.
+        ModelError: A rate, gain or name is invalid; lists every problem.
         LoopGainError: A loop returns at least as much as it takes in; names its operators.
     """
 

@@ -1,1 +1,1 @@
-"""One simulator of pipelines and micro-batches. Pure."""
+"""Simulates pipelines and micro-batches. Pure."""

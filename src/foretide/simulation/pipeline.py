@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretide.graphs import components
-from foretide.simulation.flows import Emitter, Inbox
 from foretide.simulation.results import Records
-from foretide.simulation.routes import Router
+from foretide.simulation.routes import Emitter, Router
 from foretide.simulation.variation import ArrivalStream, Floats, Integers, one_by_one
 from foretide.simulation.workers import RoutedStation, SharedStation, Station, UnevenStation, timelines
 
@@ -72,6 +71,37 @@ def _horizons(scenario: Scenario, window: int) -> Iterator[float]:
     yield math.inf
 
 
+class Inbox:
+    """Tuples on their way to an operator: when each joins its queue, and the tree it belongs to.
+
+    >>> inbox = Inbox()
+    >>> inbox.put(np.array([4.0, 1.0, 9.0]), np.array([0, 1, 2]))
+    >>> inbox.take(5.0)
+    (array([1., 4.]), array([1, 0]))
+    """
+
+    def __init__(self) -> None:
+        self._times: list[Floats] = []
+        self._trees: list[Integers] = []
+
+    def put(self, times: Floats, trees: Integers) -> None:
+        """Add tuples, in any order."""
+        if len(times):
+            self._times.append(times)
+            self._trees.append(trees)
+
+    def take(self, horizon: float) -> tuple[Floats, Integers]:
+        """Remove the tuples that join before the horizon, in order of time."""
+        if not self._times:
+            return np.empty(0), np.empty(0, dtype=np.int64)
+        times, trees = np.concatenate(self._times), np.concatenate(self._trees)
+        due = times < horizon
+        self._times, self._trees = [times[~due]], [trees[~due]]
+        times, trees = times[due], trees[due]
+        order = np.argsort(times, kind="stable")
+        return times[order], trees[order]
+
+
 class SimulatedOperator:
     """One operator: its random streams, its workers, and what is on its way to it.
 
@@ -103,12 +133,12 @@ class SimulatedOperator:
         """Let in what arrives from outside before the horizon."""
         times = self._stream.until(horizon)
         self.meter.arrived += len(times)
-        self.inbox.put(times, self._tuple_trees.plant(times))
+        self.inbox.put(times, self._tuple_trees.start(times))
 
     def receive(self, times: Floats, trees: Integers) -> None:
         """Another operator has sent tuples."""
         self.meter.arrived += len(times)
-        self._tuple_trees.grow(trees)
+        self._tuple_trees.add(trees)
         self.inbox.put(times, trees)
 
 
@@ -213,7 +243,7 @@ class EventPart:
         trees, arrived, ended = trees[done].astype(np.int64), arrived[done], ended[done]
         operator.meter.complete(arrived, ended)
         operator.meter.arrived += len(run.sent_back)
-        self._tuple_trees.grow(np.array(run.sent_back, dtype=np.int64))
+        self._tuple_trees.add(np.array(run.sent_back, dtype=np.int64))
         self._tuple_trees.process(trees, ended, ended - arrived)
         for target, when, which in run.emitted(ended, trees):
             self._operators[target].receive(when, which)
@@ -221,7 +251,7 @@ class EventPart:
 
 
 class _MemberRun:
-    """What taking tuples one by one needs at hand for an operator, and what it did since the last horizon."""
+    """What an event-driven part needs of an operator, and what the operator did since the last horizon."""
 
     def __init__(self, operator: SimulatedOperator, members: tuple[int, ...]) -> None:
         self.admit, self.emit_one = operator.station.admit, operator.emitter.emit_one

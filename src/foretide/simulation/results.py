@@ -103,9 +103,9 @@ class SimulationResult:
         completed: Trees of which every tuple was processed; equal to `trees`, as nothing is lost.
         latency: Quantiles of the time from a tuple's arrival until its tree was fully processed; in
             micro-batches, until the last commit that holds a part of it.
-        completion_time: Mean of the same. total_sojourn: Mean over trees of the SUM of the sojourn times of
-        all its tuples (drs eq 4). With
-            forks it is more than the completion time, as branches are worked on at the same time.
+        completion_time: Mean of the same.
+        total_sojourn: Mean over trees of the SUM of the sojourn times of all its tuples (drs eq 4). With forks it is
+            more than the completion time, as branches are worked on at the same time.
         operators: In the network's order.
         timeline: Latency and queues over time.
         batches: Only for micro-batches.

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from foretide.simulation.batches import Cores, Intake, MicroBatches, StageRun, stage_order, work_scale
-from foretide.simulation.flows import Emitter
 from foretide.simulation.results import Records
-from foretide.simulation.routes import RouteChange, Router
+from foretide.simulation.routes import Emitter, RouteChange, Router
 from foretide.simulation.variation import ArrivalStream, Floats, Integers
 from foretide.simulation.workers import SharedStation, UnevenStation, timelines
 
@@ -120,7 +119,7 @@ class RandomRows:
         tuples.complete(rows.times, ends)
         batch.processed.append((rows, run.end))
         for target, times, trees in self._stages[operator].emitter.emit(ends, rows.trees):
-            self._records.trees.grow(trees)
+            self._records.trees.add(trees)
             self._records.tuples[target].arrived += len(trees)
             sent = Rows(times, trees, np.full(len(trees), target))
             (batch.returned if (operator, target) in self._feedback else batch.waiting[target]).append(sent)
@@ -198,7 +197,7 @@ class _Arrivals:
             times = times[order]
             for meter, each in zip(self._tuples, arrived, strict=True):
                 meter.arrived += len(each)
-            self._backlog.append(Rows(times, self._trees.plant(times), operators[order]))
+            self._backlog.append(Rows(times, self._trees.start(times), operators[order]))
 
 
 def _costs(scenario: Scenario) -> BatchCosts:

@@ -1,4 +1,4 @@
-"""A scenario: a network, its workers, and all that happens to them while it is simulated. Values only."""
+"""Scenarios: a network, its workers, and all that happens to them while it is simulated. Values only."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ class Scenario:
     14.0
 
     Attributes:
-        network: Operators, flows and the rates that enter. workers: The pool N of each operator: servers in
-        a pipeline, tasks of its exchange in micro-batches. duration: Seconds during which tuples enter. All
-        that entered is then processed to the end. warmup: Seconds at the start that are left out of the
-        estimates. curves: Arrivals that change with time, in place of the network's constant rates. routes:
-        Split ratios by operator, in order of time. Without them, workers of a pipeline share one queue,
+        network: Operators, flows and the rates that enter.
+        workers: The pool N of each operator: servers in a pipeline, tasks of its exchange in micro-batches.
+        duration: Seconds during which tuples enter. All that entered is then processed to the end.
+        warmup: Seconds at the start that are left out of the estimates.
+        curves: Arrivals that change with time, in place of the network's constant rates.
+        routes: Split ratios by operator, in order of time. Without them, workers of a pipeline share one queue,
             and tasks of a micro-batch get equal shares.
         slowdowns: Workers (in micro-batches: cores) that are slow for a while.
         outages: Workers (cores) that are gone for a while.

@@ -1,7 +1,7 @@
-"""The simulator's front door: a scenario in, a result out.
+"""Simulates a scenario and returns its result.
 
-No clock, no files, no Spark; randomness is handed in. `pipeline` says why it is exact, and `batches` how a
-micro-batch runs.
+No clock, no files, no Spark; the caller passes the random generator. `pipeline` says why it is exact, and `batches` how
+a micro-batch runs.
 """
 
 from __future__ import annotations

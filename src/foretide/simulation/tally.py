@@ -145,7 +145,7 @@ class TupleTrees:
     """All tuple trees: when the root arrived, when the last tuple was done, and the sum of all sojourn times.
 
     >>> records = TupleTrees()
-    >>> trees = records.plant(np.array([1.0, 2.0]))
+    >>> trees = records.start(np.array([1.0, 2.0]))
     >>> records.process(trees, np.array([4.0, 3.0]), np.array([3.0, 1.0]))
     >>> records.completion_times.tolist(), records.completed
     ([3.0, 1.0], 2)
@@ -156,7 +156,7 @@ class TupleTrees:
         self._arrivals, self._ends, self._sojourns = np.empty(1024), np.empty(1024), np.empty(1024)
         self._open = np.empty(1024, dtype=np.int64)
 
-    def plant(self, arrivals: Floats) -> Integers:
+    def start(self, arrivals: Floats) -> Integers:
         """Open one tree for each arrival; returns their numbers."""
         low, high = self._size, self._size + len(arrivals)
         self._reserve(high)
@@ -175,7 +175,7 @@ class TupleTrees:
             )
             self._open = np.resize(self._open, room)
 
-    def grow(self, trees: Integers) -> None:
+    def add(self, trees: Integers) -> None:
         """One more tuple in each of these trees."""
         np.add.at(self._open, trees, 1)
 

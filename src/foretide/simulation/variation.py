@@ -1,7 +1,7 @@
 """What varies in a simulation: times around their mean, and arrivals that follow a curve.
 
-Randomness is always handed in as a NumPy generator. How many values are drawn at a time changes nothing: a
-stream gives the same values in one piece or in many.
+Random numbers come from a NumPy generator that the caller passes. How many values are drawn at a time changes nothing:
+a stream gives the same values in one piece or in many.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class RateCurve:
         return float(self._knots[piece]) + self.rates[piece] * into + slope * into * into / 2
 
     def when(self, expected: Floats) -> Floats:
-        """The times at which so many tuples are expected; infinite if that never happens."""
+        """The times at which that many tuples are expected; infinite if that never happens."""
         piece = np.maximum(np.searchsorted(self._knots, expected, side="left") - 1, 0)
         rate, slope = np.array(self.rates)[piece], self._slopes[piece]
         more = expected - self._knots[piece]
@@ -140,7 +140,7 @@ class RateCurve:
 
 
 class ArrivalStream:
-    """Arrival times along a curve, handed out up to one horizon after the other.
+    """Arrival times along a curve, returned up to one horizon after the other.
 
     The gaps are drawn on a scale on which one tuple is expected a unit, then mapped to seconds by the curve.
     With scv 1 this is exactly the Poisson process with that rate; with scv 0 arrivals are exactly regular.
@@ -156,7 +156,7 @@ class ArrivalStream:
         self._held = np.empty(0)
 
     def until(self, horizon: float) -> Floats:
-        """All arrivals before the horizon (and the end) that were not handed out yet."""
+        """All arrivals before the horizon (and the end) that were not returned yet."""
         horizon = min(horizon, self._end)
         self._draw_past(horizon)
         cut = int(np.searchsorted(self._held, horizon, side="left"))

@@ -1,6 +1,6 @@
 """Workers: how fast each one is at a time, and stations, in which they take tuples from a queue.
 
-A station is told of tuples in the order in which they join its queue and says at once when each is begun
+A station takes tuples in the order in which they join its queue and returns at once when each is begun
 and done. That is exact, not an approximation: nothing that joins later can overtake, so the next tuple is
 begun when the first worker is free, which is known. Departures need no events, only the time at which each
 worker is free.

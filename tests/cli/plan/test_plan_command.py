@@ -107,10 +107,10 @@ def test_micro_batches(run):
     [
         (["--budget", "9"], MODEL, "the least that would do is 18"),
         (["--latency", "100ms"], MODEL, "no allocation gets below"),
-        (["--latency", "soon"], MODEL, "'soon' is no duration"),
+        (["--latency", "soon"], MODEL, "'soon'"),
         ([], MODEL, "needs a budget or a latency"),
         (["--budget", "9"], "operator = 3", "Give tables [[operator]]"),
-        (["--budget", "9"], "][", "is no TOML"),
+        (["--budget", "9"], "][", "is not valid TOML"),
         (
             ["--budget", "9"],
             MODEL + '[[flow]]\nfrom = "match"\nto = "extract"\n',

@@ -168,10 +168,21 @@ def test_the_static_policy_changes_nothing(run):
         ),
         (["--policies", "static"], CONTROLLED.replace("processors = 2\n", ""), "operator 'parse': has no workers"),
         (["--policies", "static"], CONTROLLED + "[simulation.routes]\ncount = [1, 2]", "routes cannot be combined"),
-        (["--policies", "static", "--latency", "soon"], CONTROLLED, "'soon' is no duration"),
+        (
+            ["--policies", "static"],
+            CONTROLLED.replace("replica = 1", "replica = 9"),
+            "worker 9 of count",
+        ),
+        (["--policies", "static"], CONTROLLED.replace("duration = 20", "duration = 20\nwarm_up = 30"), "warm-up is 30"),
+        (["--policies", "static", "--latency", "soon"], CONTROLLED, "'soon'"),
     ],
 )
 def test_what_cannot_be_controlled_is_refused(run, options, text, says):
     result = run(*options, text=text)
     assert isinstance(result.exception, ForetideError)
     assert says in str(result.exception)
+
+
+@pytest.mark.parametrize("options", [["--latency", "2s"], ["--policies", "static", "--plot", "run.png"]])
+def test_options_that_do_not_go_together_are_refused(run, options):
+    assert run(*options, text=CONTROLLED).exit_code == 2

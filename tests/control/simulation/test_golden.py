@@ -71,7 +71,7 @@ def figures(report):
     return {
         "batches": len(report.batches),
         "processed": report.processed,
-        "mean latency": report.mean_latency,
+        "mean latency": report.mean_latency(),
         "p99": report.latency(0.99),
         "replica seconds": report.replica_seconds,
         "executor seconds": report.executor_seconds,

@@ -94,7 +94,8 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
 
 def _figures(report: ControlReport, warm_up: float) -> dict[str, float | None]:
     seconds = report.load.seconds
-    figures = {f"latency_p{100 * level:g}_s": report.latency(level, warm_up) for level in _QUANTILES}
+    figures = {"latency_mean_s": report.mean_latency(warm_up)}
+    figures |= {f"latency_p{100 * level:g}_s": report.latency(level, warm_up) for level in _QUANTILES}
     figures |= {
         "batches": len(report.batches),
         "rows": report.load.rows,

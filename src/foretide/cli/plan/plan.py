@@ -21,7 +21,7 @@ from foretide.queueing.model_file import model_from_json, model_from_toml
 
 def plan(
     file: Annotated[Path, typer.Argument(help="A model: TOML, or the same as JSON.", exists=True, dir_okay=False)],
-    budget: Annotated[int | None, typer.Option(help="Processors to hand out (cores for micro-batches).")] = None,
+    budget: Annotated[int | None, typer.Option(help="Processors to assign (cores for micro-batches).")] = None,
     latency: Annotated[str | None, typer.Option(help="Time to stay below with the fewest, such as 2s.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")] = False,
 ) -> None:

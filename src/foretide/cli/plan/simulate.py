@@ -52,6 +52,10 @@ def simulate(
 
     With --policies, the control loop runs on the simulated query, and the same load without control beside it.
     """
+    if policies is None and (latency, max_executors) != (None, None):
+        raise typer.BadParameter("goes with --policies only", param_hint="--latency" if latency else "--max-executors")
+    if policies is not None and plot is not None:
+        raise typer.BadParameter("cannot be combined with --policies", param_hint="--plot")
     model = read_model(file)
     chosen_seed = plan_of(model).seed if seed is None else seed
     if policies is not None:

@@ -18,8 +18,7 @@ from foretide.control.actions.registry import SetAdmission
 from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.world.world import World
 from foretide.durations import Seconds
-from foretide.planning.admission import Observation, ProgressState, ProgressTuner
-from foretide.planning.latency_tuner import LatencyState, LatencyTuner
+from foretide.planning.admission import LatencyState, LatencyTuner, Observation, ProgressState, ProgressTuner
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +99,10 @@ class Admission:
 
     def _tuner(self, world: World) -> ProgressTuner | LatencyTuner | None:
         if self.settings.tuner == "progress":
-            return ProgressTuner(least=self.settings.min_rows, most=self.settings.max_rows)
+            return ProgressTuner(min_limit=self.settings.min_rows, max_limit=self.settings.max_rows)
         if world.target.latency is None:
             return None
-        return LatencyTuner(world.target.latency, least=self.settings.min_rows, most=self.settings.max_rows)
+        return LatencyTuner(world.target.latency, min_limit=self.settings.min_rows, max_limit=self.settings.max_rows)
 
 
 def _updated(period: TunerPeriod, world: World, spout: str) -> TunerPeriod:

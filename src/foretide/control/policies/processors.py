@@ -23,7 +23,7 @@ from foretide.control.world.setup import Target
 from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.errors import BatchOverloadError, BudgetTooSmallError, LatencyOutOfReachError, PlanningError
-from foretide.planning.batches import BatchPlan, fewest_cores, plan_replicas
+from foretide.planning.batches import BatchPlan, min_cores, plan_batches
 from foretide.planning.processors import assign_processors
 from foretide.planning.reallocation import Goals, Move, propose
 from foretide.queueing.microbatch import batch_model
@@ -173,15 +173,15 @@ class Processors:
         goal, max_cores = world.target.latency, self._max_cores(world, costs)
         if goal is None or world.setup.executors is None:
             chosen = min(max_cores, costs.cores) if world.target.budget is None else max_cores
-            return plan_replicas(measured, replace(costs, cores=chosen), pools), f"the best use of {chosen} cores"
+            return plan_batches(measured, replace(costs, cores=chosen), pools), f"the best use of {chosen} cores"
         if world.target.relaxed <= latency <= goal:
-            return plan_replicas(measured, costs, pools), "within the target: the best use of the cores there are"
+            return plan_batches(measured, costs, pools), "within the target: the best use of the cores there are"
         error = self._model_error(measured, costs, latency, world, pools)
-        plan = fewest_cores(measured, costs, goal / error, pools)
+        plan = min_cores(measured, costs, goal / error, pools)
         if latency > goal and plan.cores <= costs.cores:
-            plan = plan_replicas(measured, replace(costs, cores=min(costs.cores + 1, max_cores)), pools)
+            plan = plan_batches(measured, replace(costs, cores=min(costs.cores + 1, max_cores)), pools)
         if plan.cores > max_cores:
-            plan = plan_replicas(measured, replace(costs, cores=max_cores), pools)
+            plan = plan_batches(measured, replace(costs, cores=max_cores), pools)
         side = "above" if latency > goal else "below"
         bound = goal if latency > goal else world.target.relaxed
         return plan, f"{side} {bound:g} s: {plan.cores} cores are the fewest that do (measured {error:.2f} x the model)"

@@ -166,7 +166,8 @@ class SimulatedQuery:
                 for executor in self._serving:
                     self._add_speed(executor, 1.0, 1.0)
             else:
-                for core, work, took in zip(stage.cores, stage.work, stage.ends - stage.starts, strict=True):
+                columns = (stage.cores, stage.work, stage.ends - stage.starts)
+                for core, work, took in zip(*(column.tolist() for column in columns), strict=True):
                     self._add_speed(self._cores[index][core], work, took)
 
     def _add_speed(self, executor: str, work: float, took: float) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
 from foretide.control.world.setup import OperatorSetup, Setup
 from foretide.errors import ControlError, ModelError, Problem
-from foretide.queueing.model import BatchCosts, Model, SimulationPlan
+from foretide.queueing.model import BatchCosts, Model
 from foretide.queueing.network import Network
 from foretide.simulation.fluid import Load
-from foretide.simulation.scenario import plan_of, rate_curve
+from foretide.simulation.scenario import plan_of, rate_curve, scenario_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class ControlScenario:
     """A query on a cluster.
 
     Attributes:
-        network: Operators and flows. Those with arrivals from outside are spouts, whose replicas cannot be changed. How
-            much arrives is said by the load; only the shares of the spouts are taken from here.
+        network: Operators and flows. Those with arrivals from outside are spouts, whose replicas cannot be changed. The
+            load says how much arrives; only the shares of the spouts are taken from here.
         pools: Tasks of each operator.
         replicas: Active replicas at the start; operators that are not named start with their whole pool.
         costs: What a batch costs. `cores` is not looked at: executors bring them.
@@ -121,8 +121,13 @@ def control_scenario_of(model: Model, cores_per_executor: int = 1, max_executors
     Raises:
         ModelError: The model cannot be simulated under control; lists every problem.
     """
-    costs, plan = model.micro_batch, plan_of(model)
-    problems = list(_model_problems(model, plan))
+    plan = replace(plan_of(model), mode="micro-batch")
+    costs = scenario_of(replace(model, simulation=plan)).batching
+    problems = [
+        Problem("simulation", f"{name} cannot be combined with policies", "Leave it out.")
+        for name, given in (("failure", plan.failures), ("routes", plan.routes))
+        if given
+    ]
     if costs is None or problems:
         raise ModelError(problems)
     return ControlScenario(
@@ -147,16 +152,3 @@ def load_of(model: Model) -> Load:
     edges = [float(second) for second in range(math.ceil(plan.duration) + 1)]
     due = [curve.expected(min(edge, plan.duration)) for edge in edges]
     return Load([later - earlier for earlier, later in pairwise(due)])
-
-
-def _model_problems(model: Model, plan: SimulationPlan) -> Iterator[Problem]:
-    if model.micro_batch is None:
-        yield Problem(
-            "simulation", "policies control micro-batches, but no batch costs are given", "Add [micro_batch]."
-        )
-    for name in model.network.names:
-        if name not in model.processors and name not in model.pools:
-            yield Problem(f"operator '{name}'", "has no workers", "Say how many processors it has, 1 or more.")
-    for what, given in (("failure", plan.failures), ("routes", plan.routes)):
-        if given:
-            yield Problem("simulation", f"{what} cannot be combined with policies", "Leave it out.")

@@ -88,10 +88,9 @@ class ControlReport:
         reached = np.cumsum(weights[order])
         return float(values[order][np.searchsorted(reached, quantile * reached[-1])])
 
-    @property
-    def mean_latency(self) -> float:
-        """Seconds from due to commit, on average; nan if nothing was committed."""
-        values, weights = self.latencies()
+    def mean_latency(self, start: float = 0.0, end: float = math.inf) -> float:
+        """Seconds from due to commit of rows committed within a time, on average; nan if none was."""
+        values, weights = self.latencies(start, end)
         return float(np.average(values, weights=weights)) if len(values) else math.nan
 
 
