@@ -223,7 +223,7 @@ NAN, INF = math.nan, math.inf
     ],
 )
 def test_bad_input_is_refused_with_advice(make):
-    with pytest.raises(WorkloadError, match=r"(give|choose|ask)|Give"):
+    with pytest.raises(WorkloadError, match=r"(give|choose|ask|must be)|Give"):
         make()
 
 

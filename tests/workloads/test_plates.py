@@ -40,5 +40,5 @@ def test_the_register_follows_from_its_seed():
 
 @pytest.mark.parametrize(("vehicles", "seed"), [(0, 1), (10**8, 1), (1.5, 1), (10, -1), (10, None)])
 def test_a_bad_register_is_refused(vehicles, seed):
-    with pytest.raises(WorkloadError, match="give a whole number"):
+    with pytest.raises(WorkloadError, match="must be a whole number"):
         owners(vehicles, seed)

@@ -30,15 +30,15 @@ def test_names_are_those_users_write():
     [
         ("", "is not JSON"),
         (None, "is not JSON"),
-        ("[]", "no object"),
-        ("{}", "no generator None; give one of requests, tweets, plates, events, keyed"),
-        ('{"generator": "trades", "seed": 1}', "no generator 'trades'"),
-        ('{"generator": ["keyed"], "seed": 1}', "no generator"),
+        ("[]", "not an object"),
+        ("{}", "unknown generator None; choose one of requests, tweets, plates, events, keyed"),
+        ('{"generator": "trades", "seed": 1}', "unknown generator 'trades'"),
+        ('{"generator": ["keyed"], "seed": 1}', "unknown generator"),
         ('{"generator": "keyed"}', "lacks its seed"),
         ('{"generator": "keyed", "seed": 1, "hue": 2}', "no parameter hue; it has seed, keys, zipf"),
         ('{"generator": "keyed", "seed": 1, "schema": 2}', "no parameter schema"),
-        ('{"generator": "keyed", "seed": 1, "keys": "9"}', "keys is '9'; give a whole number"),
-        ('{"generator": "keyed", "seed": 1, "zipf": NaN}', "zipf is nan; give a number"),
+        ('{"generator": "keyed", "seed": 1, "keys": "9"}', "keys must be a whole number .* got '9'"),
+        ('{"generator": "keyed", "seed": 1, "zipf": NaN}', "zipf must be a number .* got nan"),
     ],
 )
 def test_bad_descriptions_are_refused(text, message):

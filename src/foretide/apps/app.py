@@ -14,7 +14,7 @@ from foretide.workloads.curve import Curve
 class Load:
     """How much an application is given: seconds of replay, mean rows a second, seed, and the pace.
 
-    `surge` is a second of the replay from which on the load is so many times as high.
+    `surge` is a pair: a second of the replay, and the factor by which the load is higher from then on.
     """
 
     seconds: float = 45.0
@@ -38,7 +38,7 @@ class App:
         build: Its topology for a load.
         edge: The edge that the demonstration splits anew, and `ratio` how.
         ratio: The new split.
-        result: The output stream that `truth` speaks of.
+        result: The output stream that `truth` describes.
         truth: The rows that must be in `result`, worked out from all input rows without Spark (pandas in, pandas out).
     """
 

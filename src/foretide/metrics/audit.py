@@ -87,14 +87,14 @@ PATIENCE = 50
 
 @dataclass
 class LoopGain:
-    """The gain of a loop over the last batches: tuples that came back / tuples that had entered a batch before."""
+    """The gain of a loop over the last batches: tuples returned / tuples that had entered a batch before."""
 
     patience: int = PATIENCE
     _entered: deque[int] = field(default_factory=deque)
     _returned: deque[int] = field(default_factory=deque)
 
     def see(self, returned: int, entered: int) -> None:
-        """Note a batch: tuples that came back in it, and all tuples that entered the loop in it (those included)."""
+        """Note a batch: tuples that it returned, and all tuples that entered the loop in it (those included)."""
         if entered or returned:
             self._entered.append(entered)
             self._returned.append(returned)

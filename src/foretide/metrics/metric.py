@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """What a figure speaks of. Its subject is the id of one of them."""
+    """What a figure describes. Its subject is the id of one of them."""
 
     QUERY = "query"
     OPERATOR = "operator"

@@ -1,4 +1,4 @@
-"""Spark's Python daemon, without a traceback for each worker that Spark has let go.
+"""Spark's Python daemon, without a traceback for each idle worker that Spark ends.
 
 Spark closes the socket of a Python worker that was idle for a minute. The worker then fails to flush its output, and
 `pyspark.daemon` prints the BrokenPipeError into the terminal: by raising it, or by printing it itself where

@@ -41,7 +41,7 @@ class SparkRest:
         return cls._shared.setdefault(application, cls(url, application))
 
     def get(self, path: str, timeout: float = 30.0) -> Any:
-        """The answer as JSON, None when there is no such thing (404)."""
+        """The answer as JSON, None for an unknown path (404)."""
         if not self._lock.acquire(timeout=timeout):
             raise RestUnavailableError(f"{path}: another request has not been answered for {timeout:g} s")
         try:

@@ -86,8 +86,8 @@ class Spout:
 class Bolt:
     """An operator: its work, its inputs, and the pool of replicas behind its edge.
 
-    A bare function is native work. `replicas` of the `pool` are active at the start (all of them unless said
-    otherwise); only the edge's own pool is meant, Spark's stateful operators bring their own partitions. A tuple
+    A bare function is native work. `replicas` of the `pool` are active at the start (by default all of
+    them); only the edge's own pool is meant, Spark's stateful operators bring their own partitions. A tuple
     whose Python work raises is tried `retries` times more and then goes to the dead letters, or stops the query with
     `on_error="fail"`.
     """

@@ -19,18 +19,14 @@ MAX_ROW_NUMBER = 2**62
 
 def check_whole(name: str, value: object, low: int, high: int) -> None:
     """Refuse anything but a whole number from `low` to `high`."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise WorkloadError(f"{name} is {value!r}; give a whole number from {low} to {high}.")
-    if not low <= value <= high:
-        raise WorkloadError(f"{name} is {value}; give a whole number from {low} to {high}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise WorkloadError(f"{name} must be a whole number from {low} to {high}, got {value!r}.")
 
 
 def check_number(name: str, value: object, low: float, high: float) -> None:
     """Refuse anything but a number from `low` to `high`; NaN lies in no range."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise WorkloadError(f"{name} is {value!r}; give a number from {low:g} to {high:g}.")
-    if not low <= value <= high:
-        raise WorkloadError(f"{name} is {value}; give a number from {low:g} to {high:g}.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise WorkloadError(f"{name} must be a number from {low:g} to {high:g}, got {value!r}.")
 
 
 def check_seed(seed: object) -> None:
@@ -49,7 +45,7 @@ def check_zipf(exponent: object) -> None:
 
 
 def check_share(name: str, share: object) -> None:
-    """Refuse what is no share of a whole."""
+    """Refuse anything but a share of a whole, from 0 to 1."""
     check_number(name, share, 0, 1)
 
 
@@ -70,5 +66,5 @@ def json_object(what: str, text: str) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         raise WorkloadError(f"{what} is not JSON: {error}. Give the text that to_json wrote.") from error
     if not isinstance(value, dict):
-        raise WorkloadError(f"{what} is JSON, but no object. Give the text that to_json wrote.")
+        raise WorkloadError(f"{what} is JSON, but not an object. Give the text that to_json wrote.")
     return value

@@ -62,7 +62,7 @@ class Curve:
                 f"give as many of one as of the other, from 1 to {MAX_SEGMENTS}."
             )
         if not isinstance(self.endless, bool):
-            raise WorkloadError(f"endless is {self.endless!r}; give true or false.")
+            raise WorkloadError(f"endless must be true or false, got {self.endless!r}.")
         if self.poisson is not None:
             check_whole("poisson", self.poisson, 0, MAX_COUNT)
         _check_segments(seconds, rates)
@@ -73,7 +73,7 @@ class Curve:
 
     @classmethod
     def constant(cls, rate: float, seconds: float | None = None) -> Self:
-        """The same rate for so many seconds, or for ever."""
+        """The same rate for a number of seconds, or for ever."""
         if seconds is None:
             return cls((1.0,), (rate,), endless=True)
         return cls((seconds,), (rate,))
@@ -84,12 +84,12 @@ class Curve:
         try:
             pairs = [(seconds, rate) for seconds, rate in steps]
         except (TypeError, ValueError) as error:
-            raise WorkloadError("steps is no list of pairs; give pairs of seconds and rate.") from error
+            raise WorkloadError("steps must be a list of pairs of seconds and rate.") from error
         return cls(tuple(seconds for seconds, _ in pairs), tuple(rate for _, rate in pairs))
 
     @classmethod
     def ramp(cls, start: float, end: float, seconds: float, pieces: int = 50) -> Self:
-        """A rate that goes evenly from `start` to `end`, in so many pieces; the mean is exactly halfway."""
+        """A rate that goes evenly from `start` to `end`, in a number of pieces; the mean is exactly halfway."""
         _check_rates(start=start, end=end)
         _check_length("seconds", seconds)
         check_whole("pieces", pieces, 1, MAX_SEGMENTS)
@@ -110,7 +110,7 @@ class Curve:
 
     @classmethod
     def fluctuating(cls, seed: int, low: float, high: float, every: float, seconds: float) -> Self:
-        """A rate that is drawn anew from `low` to `high` every so many seconds, all in between equally likely."""
+        """A rate drawn anew from `low` to `high` every `every` seconds, all in between equally likely."""
         check_seed(seed)
         _check_rates(low=low, high=high)
         _check_length("every", every)
@@ -167,7 +167,7 @@ class Curve:
         return replace(self, poisson=seed)
 
     def surging(self, start: float, factor: float) -> Self:
-        """The same load, and so many times as much from a second on.
+        """The same load, and `factor` times as much from second `start` on.
 
         >>> Curve.steps([(10, 2.0)]).surging(4, 3.0)
         Curve(seconds=(4.0, 6.0), rates=(2.0, 6.0), endless=False, poisson=None)
@@ -179,10 +179,10 @@ class Curve:
         for begin, length, rate in zip(self._edges, self.seconds, self.rates, strict=False):
             before = min(max(start - float(begin), 0.0), length)
             parts = ((before, rate), (length - before, rate * factor))
-            for part, of_part in parts:
+            for part, part_rate in parts:
                 if part > MIN_SECONDS:
                     seconds.append(part)
-                    rates.append(of_part)
+                    rates.append(part_rate)
         return replace(self, seconds=tuple(seconds), rates=tuple(rates))
 
     def to_json(self) -> str:
@@ -287,7 +287,7 @@ def _vector(name: str, values: object) -> NDArray[np.float64]:
     except ValueError:
         array = np.array(None)
     if array.ndim != 1 or array.dtype.kind not in "iuf":
-        raise WorkloadError(f"{name} is no list of numbers; give a number for each segment.")
+        raise WorkloadError(f"{name} must be a list of numbers, one for each segment.")
     return array.astype(np.float64)
 
 

@@ -34,9 +34,9 @@ class Keyed:
 
     Attributes:
         seed: What the keys follow from.
-        keys: How many keys there are.
+        keys: Number of keys.
         zipf: How uneven they are: rank r occurs in proportion to r ** -zipf; 0 is uniform.
-        change_every: After so many rows the ranks go to keys anew, at random; with 0, rank r is key r - 1.
+        change_every: Rows after which ranks are given to keys anew, at random; with 0, rank r is key r - 1.
         hot_share: If above 0, the share of all rows that the key of rank 1 gets; the others divide the rest.
     """
 
@@ -94,7 +94,7 @@ def permuted(values: NDArray[np.uint64], size: int, salts: NDArray[np.uint64]) -
 
 
 def _scrambled(values: NDArray[np.uint64], size: int, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Odd multiples, sums and shifts: each of them permutes the numbers of so many bits."""
+    """Odd multiples, sums and shifts: each of them permutes the numbers below a power of two."""
     bits = (size - 1).bit_length()
     mask, shift, upper = np.uint64(2**bits - 1), np.uint64(bits // 2 + 1), np.uint64(32)
     for salt in salts:

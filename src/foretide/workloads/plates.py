@@ -57,7 +57,7 @@ class Plates:
 
     Attributes:
         seed: What plates and speeds follow from.
-        vehicles: How many vehicles there are.
+        vehicles: Number of vehicles.
         limit: The speed limit in km/h.
         speeding: The share of passages above the limit.
         spread: The standard deviation of the logarithm of the speed.

@@ -52,7 +52,7 @@ def generator_from_json(text: str) -> Generator:
     parameters = json_object("the generator", text)
     name = parameters.pop("generator", None)
     if not isinstance(name, str) or name not in GENERATORS:
-        raise WorkloadError(f"there is no generator {name!r}; give one of {_names()} as 'generator'.")
+        raise WorkloadError(f"unknown generator {name!r}; choose one of {_names()}.")
     known = [field.name for field in fields(GENERATORS[name])]
     if unknown := sorted(parameters.keys() - set(known)):
         raise WorkloadError(f"generator '{name}' has no parameter {', '.join(unknown)}; it has {', '.join(known)}.")

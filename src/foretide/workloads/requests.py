@@ -26,7 +26,7 @@ class RequestLines:
 
     Attributes:
         seed: What the URLs follow from.
-        urls: How many pages there are.
+        urls: Number of pages.
         zipf: How uneven the pages are: page r is asked for in proportion to (r + 1) ** -zipf.
         malformed: The share of lines that lack the URL.
     """

@@ -94,7 +94,7 @@ class VehiclePositions:
         cells: How many cells the map has.
         zipf: How uneven they are, as in `TaxiOrders`.
         move_every: After how many rows the hot spots are others, as in `TaxiOrders`.
-        vehicles: How many vehicles there are; all report equally often.
+        vehicles: Number of vehicles; all report equally often.
         free_share: The share of positions at which a vehicle is free.
     """
 

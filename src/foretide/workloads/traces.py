@@ -53,10 +53,10 @@ def load_trace(name: str) -> Trace:
     [10844.0, 8127.0, 6210.0]
 
     Raises:
-        WorkloadError: There is no such trace; the message lists those there are.
+        WorkloadError: The name is unknown; the message lists all names.
     """
     if name not in TRACES:
-        raise WorkloadError(f"there is no trace {name!r}; choose one of {', '.join(TRACES)}.")
+        raise WorkloadError(f"unknown trace {name!r}; choose one of {', '.join(TRACES)}.")
     return _read(name)
 
 

@@ -32,10 +32,10 @@ class Tweets:
 
     Attributes:
         seed: What users and texts follow from.
-        users: How many users there are.
-        urls: How many URLs there are.
+        users: Number of users.
+        urls: Number of URLs.
         zipf: How uneven users, words, hashtags and URLs are.
-        words: How many words there are; each is a hashtag, too.
+        words: Number of words; each is a hashtag, too.
         url_share: The share of tweets with a URL.
     """
 
@@ -142,7 +142,7 @@ class UserEvents:
 
     Attributes:
         seed: What users and events follow from.
-        users: How many users there are.
+        users: Number of users.
         zipf: How uneven they are: user r acts in proportion to (r + 1) ** -zipf.
     """
 

@@ -75,5 +75,5 @@ def test_a_text_that_is_no_text_is_refused(tmp_path):
 
 def test_an_unknown_format_is_answered_with_the_known_ones(tmp_path):
     path = write(tmp_path / "t.xls", "")
-    with pytest.raises(WorkloadError, match="'xls' is no format to replay; use one of parquet, csv, json, text"):
+    with pytest.raises(WorkloadError, match="'xls' cannot be replayed; use one of parquet, csv, json, text"):
         file_table(FileRows(path, "xls"))

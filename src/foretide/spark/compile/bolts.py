@@ -158,8 +158,8 @@ class Guard:
 
     def _letter(self, row: dict[str, Any], error: Exception) -> dict[str, Any]:
         text = json.dumps(row, default=str, ensure_ascii=False)
-        said = f"{type(error).__name__}: {error}"
-        return {"bolt": self.bolt, "error": said, "attempts": self.attempts, "tuple": text}
+        message = f"{type(error).__name__}: {error}"
+        return {"bolt": self.bolt, "error": message, "attempts": self.attempts, "tuple": text}
 
     def _alive(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.append_column(pa.field(DEAD_COLUMN, _DEAD), pa.nulls(batch.num_rows, _DEAD))

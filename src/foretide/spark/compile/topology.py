@@ -172,7 +172,7 @@ class _Compiler:
         return pick_stream(self.frames[component], self.topology.component(component), stream)
 
     def _feedback(self, bolt: Bolt, source: From) -> DataFrame:
-        """What came back, read from the sink; it has the columns of the loop's entry."""
+        """Feedback tuples, read from the sink; they have the columns of the loop's entry."""
         if not isinstance(self.sink, Sink) or not self.sink.files:
             raise TopologyError(self.topology.name, [])  # it is among the problems already
         entry = self._entry(bolt)

@@ -1,8 +1,8 @@
-"""What can be done to an application's executors, and what of it is in force: the driver's side of control.
+"""The executors of an application: listing them, excluding one from scheduling, and changing their number.
 
 Quarantine goes through Spark's exclusion list. Where that cannot be reached, a bad executor is killed and another one
 asked for: the same end, at the price of a start. Both, and the number of executors, need a cluster manager and the
-driver's JVM; `limits` says what is not there and why.
+driver's JVM; `limits` says what is not possible and why.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Executors:
             self._list.release(executor)
 
     def resize(self, count: int) -> None:
-        """Have so many executors: ask the cluster manager for more, or give back those that are missed least."""
+        """Have `count` executors: ask for more, or give back quarantined ones first, then the newest."""
         if not self.can_resize:
             raise ActionError(f"the number of executors cannot be changed: {'; '.join(self.limits)}")
         live, out = self.executors(), self.quarantined()
@@ -122,7 +122,7 @@ class Executors:
             raise ActionError(f"the cluster manager does not take a request for {count} executors")
 
     def close(self) -> None:
-        """Let go of the connection to Spark."""
+        """Close the connection to Spark's REST interface."""
         if self._rest is not None:
             self._rest.close()
 
@@ -201,7 +201,7 @@ class Workers:
         return WorkerListing([sample for each in executors if self._works(each) for sample in _samples(each, at)])
 
     def close(self) -> None:
-        """Let go of the connection to Spark."""
+        """Close the connection to Spark's REST interface."""
         if self._rest is not None:
             self._rest.close()
 

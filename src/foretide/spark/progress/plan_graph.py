@@ -77,24 +77,25 @@ class PlanGraph:
     def exchanges(self) -> dict[int, Exchange]:
         """Every exchange by its node."""
         named = self._named
-        told = {
+        counted = {
             number: replace(each, written_by=each.written_by or _reader(self._parts_below(number, named)))
             for number, each in named.items()
         }
-        return told | self._by_elimination(told)
+        return counted | self._by_elimination(counted)
 
-    def _by_elimination(self, told: Mapping[int, Exchange]) -> dict[int, Exchange]:
+    def _by_elimination(self, counted: Mapping[int, Exchange]) -> dict[int, Exchange]:
         """Exchanges whose writer Spark does not name, given the stages that are left, the lowest node first.
 
         Where one task writes and one task reads, Spark names neither stage. Stages are numbered from the sources on.
         """
-        known = {each.written_by[0] for each in told.values() if each.written_by is not None}
+        known = {each.written_by[0] for each in counted.values() if each.written_by is not None}
         left = [stage for stage in self._stages[:-1] if stage not in known]
-        open_ones = sorted((number for number, each in told.items() if each.written_by is None), reverse=True)
+        open_ones = sorted((number for number, each in counted.items() if each.written_by is None), reverse=True)
         if len(left) != len(open_ones):
             return {}
         return {
-            number: replace(told[number], written_by=(stage, 0)) for number, stage in zip(open_ones, left, strict=True)
+            number: replace(counted[number], written_by=(stage, 0))
+            for number, stage in zip(open_ones, left, strict=True)
         }
 
     @cached_property
@@ -112,7 +113,7 @@ class PlanGraph:
         return [exchange for exchange in self.exchanges.values() if exchange.edge is not None]
 
     def stages(self, last: StageId | None) -> list[SparkStage]:
-        """Every stage whose number can be told: those that write an exchange, and the `last`, which feeds the sink."""
+        """Every stage whose number is known: those that write an exchange, and the `last`, which feeds the sink."""
         writing = [
             SparkStage(each.written_by, self._parts_below(number, self.exchanges), each.edge, own=each.edge is None)
             for number, each in self.exchanges.items()
@@ -175,7 +176,7 @@ class PlanGraph:
 
 
 def _reader(parts: Parts) -> StageId | None:
-    """The stage that reads these parts, told by an exchange that nobody else reads.
+    """The stage that reads these parts, known from an exchange that nobody else reads.
 
     Spark names the stage that wrote an exchange only when more than one of its tasks wrote something.
     """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RateSource(SourcePort[Rate]):
-    """Columns `timestamp` and `value`, so many rows a second."""
+    """Columns `timestamp` and `value`, at a constant rate."""
 
     def load(self, context: LoadContext) -> DataFrame:
         """Spark's rate source."""

@@ -30,6 +30,6 @@ def source_port(source: Source) -> SourcePort[Any]:
 
 def source_range(start: Offset, end: Offset, latest: Offset, input_rows: int, description: str = "") -> SourceRange:
     """What a batch took from a source, read from the offsets in Spark's progress. Every kind knows its own offsets."""
-    told = (port.read_offsets(start, end, latest) for port in PORTS.values())
-    counts = next((known for known in told if known is not None), RowCounts())
-    return SourceRange(input_rows, description, start, end, counts.spout, counts.rows, counts.backlog)
+    counts = (port.read_offsets(start, end, latest) for port in PORTS.values())
+    known = next((each for each in counts if each is not None), RowCounts())
+    return SourceRange(input_rows, description, start, end, known.spout, known.rows, known.backlog)

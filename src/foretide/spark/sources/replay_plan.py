@@ -47,8 +47,8 @@ class ReplayPlan:
     def payload_rows(self) -> int | None:
         """Rows with a payload, None when the replay never ends."""
         rows = self.source.rows
-        there = file_table(rows).num_rows if isinstance(rows, FileRows) else None
-        return min((count for count in (there, self.source.curve.total_rows) if count is not None), default=None)
+        in_file = file_table(rows).num_rows if isinstance(rows, FileRows) else None
+        return min((count for count in (in_file, self.source.curve.total_rows) if count is not None), default=None)
 
     @property
     def total_rows(self) -> int | None:
@@ -157,7 +157,7 @@ def _read(path: str, kind: str, _changed: int) -> pa.Table:
     try:
         return _READERS[kind](path)
     except KeyError:
-        raise WorkloadError(f"'{kind}' is no format to replay; use one of {', '.join(_READERS)}") from None
+        raise WorkloadError(f"'{kind}' cannot be replayed; use one of {', '.join(_READERS)}") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise WorkloadError(f"the replayed file '{path}' is not readable as {kind}: {error}") from error
 
