@@ -33,3 +33,12 @@ def test_the_simple_models_of_keys_need_no_extra():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_names_and_settings_of_models_need_no_package():
+    script = (
+        "import sys, foretide.settings.forecasts, foretide.forecasting.load.registry;"
+        "print({'numpy', 'sklearn', 'statsforecast', 'jax'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

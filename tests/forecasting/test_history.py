@@ -3,20 +3,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from foretide.forecasting.history import LIMIT, History, windows
+from foretide.forecasting import history as history_module
+from foretide.forecasting.history import History, windows
+from foretide.forecasting.load import base
 from foretide.forecasting.load.registry import make
 
 
 @pytest.mark.parametrize("name", ["ewma"])
-def test_what_is_old_is_forgotten_and_nothing_changes_by_how_the_series_was_cut(name):
+def test_what_is_old_is_forgotten_and_nothing_changes_by_how_the_series_was_cut(name, monkeypatch):
+    limit = 2_000
+    for module in (history_module, base):
+        monkeypatch.setattr(module, "LIMIT", limit)
     rng = np.random.default_rng(1)
-    values = (1000 + 300 * np.sin(np.arange(30_500) / 7) + rng.normal(0, 50, 30_500)).tolist()
+    values = (1000 + 300 * np.sin(np.arange(3_050) / 7) + rng.normal(0, 50, 3_050)).tolist()
     whole, pieces = (make(name, (1, 3), ()) for _ in range(2))
     whole.learn(values)
-    for start in range(0, len(values), 7321):
-        pieces.learn(values[start : start + 7321])
+    for start in range(0, len(values), 732):
+        pieces.learn(values[start : start + 732])
     for model in (whole, pieces):
-        assert LIMIT <= len(model.state()["values"]) <= 1.5 * LIMIT
+        assert limit <= len(model.state()["values"]) <= 1.5 * limit
         assert len(model.state()["centres"]) == len(model.state()["values"])
     assert pieces.forecast(5).quantiles == pytest.approx(whole.forecast(5).quantiles, rel=1e-9)
 

@@ -1,1 +1,1 @@
-"""What will be: load, worker performance and hot keys, and which forecast to trust. Knows no Spark."""
+"""Models that forecast load, worker performance and hot keys. Imports no Spark."""

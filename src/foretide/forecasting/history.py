@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -88,11 +87,6 @@ def windows(values: Floats, first: int, reach: int) -> Floats:
     padded = np.concatenate([padding, values[max(0, start) :]])
     view: Floats = np.lib.stride_tricks.sliding_window_view(padded, reach)
     return view
-
-
-def rounded_up(share: float, count: int) -> int:
-    """A share of a number of things, at least one."""
-    return max(1, math.ceil(share * count))
 
 
 _DAY_SECONDS = 86_400

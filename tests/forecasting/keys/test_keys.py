@@ -23,12 +23,30 @@ SMALL = KeyNetSettings(
 )
 MODELS = {"last": LastWindow, "ewma": KeyEwma, "net": lambda: KeyNet(1, SMALL)}
 STREAM = zipf_windows(1, 200, keys=150, rows=4000)
-TRAINED = 140  # windows to train on: the same everywhere, so that everything compiles once
+TRAINED = 60  # windows to train on: the same everywhere, so that everything compiles once
 
 
 @pytest.fixture(params=MODELS, name="model")
 def any_model(request):
     return MODELS[request.param]()
+
+
+@pytest.fixture(scope="module")
+def states():
+    """The state of each model after the first windows; each test continues from it."""
+    found = {}
+    for name, make in MODELS.items():
+        model = make()
+        model.learn(STREAM[:TRAINED])
+        found[name] = model.state()
+    return found
+
+
+@pytest.fixture(params=MODELS)
+def learnt(request, states):
+    model = MODELS[request.param]()
+    model.restore(states[request.param])
+    return model
 
 
 def same(one, other):
@@ -49,9 +67,8 @@ def test_a_horizon_below_one_is_refused(model):
         model.forecast(0)
 
 
-def test_shares_are_a_distribution_and_intervals_hold_their_middle(model):
-    model.learn(STREAM[:TRAINED])
-    ahead = model.forecast(4)
+def test_shares_are_a_distribution_and_intervals_hold_their_middle(learnt):
+    ahead = learnt.forecast(4)
     assert len(ahead) == 4
     for each in ahead:
         assert 0.5 < each.mean.sum() <= 1 + 1e-6
@@ -76,11 +93,10 @@ def test_windows_without_rows_say_nothing(model):
     assert model.forecast(2)[1].top(1) == ("a",)
 
 
-def test_gaps_change_nothing(model):
-    model.learn(STREAM[:TRAINED])
-    before = model.forecast(2)
-    model.learn([None, {}])
-    same(before, model.forecast(2))
+def test_gaps_change_nothing(learnt):
+    before = learnt.forecast(2)
+    learnt.learn([None, {}])
+    same(before, learnt.forecast(2))
 
 
 @pytest.mark.parametrize("count", [float("nan"), float("inf"), -1.0])
@@ -98,19 +114,17 @@ def test_huge_counts_are_shares_like_others(model):
     assert mean["b"] == pytest.approx(0.75, abs=0.05)
 
 
-def test_going_on_after_a_restart_gives_the_same(model):
-    model.learn(STREAM[:TRAINED])
-    later = type(model)() if not isinstance(model, KeyNet) else KeyNet(99, SMALL)
-    later.restore(model.state())
-    same(model.forecast(3), later.forecast(3))
-    model.learn(STREAM[TRAINED:150])
-    later.learn(STREAM[TRAINED:150])
-    same(model.forecast(3), later.forecast(3))
+def test_going_on_after_a_restart_gives_the_same(learnt):
+    later = type(learnt)() if not isinstance(learnt, KeyNet) else KeyNet(99, SMALL)
+    later.restore(learnt.state())
+    same(learnt.forecast(3), later.forecast(3))
+    learnt.learn(STREAM[TRAINED : TRAINED + 10])
+    later.learn(STREAM[TRAINED : TRAINED + 10])
+    same(learnt.forecast(3), later.forecast(3))
 
 
-def test_the_state_is_made_of_plain_values_and_arrays(model):
-    model.learn(STREAM[:TRAINED])
-    for value in model.state().values():
+def test_the_state_is_made_of_plain_values_and_arrays(learnt):
+    for value in learnt.state().values():
         assert isinstance(value, bool | int | float | str | list | np.ndarray)
 
 
@@ -121,30 +135,32 @@ def test_a_key_never_seen_in_training_can_become_hot():
     assert set(model.forecast(1)[0].top(2)) == {"a", "new"}
 
 
-def test_the_seed_decides_the_weights():
+def test_the_seed_decides_the_weights(states):
     one, same_seed, other = KeyNet(1, SMALL), KeyNet(1, SMALL), KeyNet(2, SMALL)
-    for model in (one, same_seed, other):
+    one.restore(states["net"])
+    for model in (same_seed, other):
         model.learn(STREAM[:TRAINED])
     same(one.forecast(1), same_seed.forecast(1))
     assert not np.array_equal(one.state()["weight00"], other.state()["weight00"])
 
 
-def test_training_again_goes_on_from_the_weights():
+def test_training_again_goes_on_from_the_weights(states):
     model = KeyNet(1, SMALL)
-    model.learn(STREAM[:TRAINED])
+    model.restore(states["net"])
     before = model.state()["weight00"]
     model.retrain()
     assert model.trainings == 2
     assert np.abs(model.state()["weight00"] - before).max() < 0.2
 
 
+@pytest.mark.soak
 def test_the_net_finds_more_of_the_next_top_keys_than_the_last_window_does():
-    settings = replace(SMALL, budget=TrainingBudget(seeds=1, epochs=15))
+    settings = replace(SMALL, first_training=140, budget=TrainingBudget(seeds=1, epochs=15))
     scores = {}
     for model in (LastWindow(), KeyNet(1, settings)):
-        model.learn(STREAM[:TRAINED])
+        model.learn(STREAM[:140])
         found = []
-        for window in STREAM[TRAINED:]:
+        for window in STREAM[140:]:
             ahead = model.forecast(1)[0]
             found.append((top_recall(ahead, window), total_variation(ahead, window, 50)))
             model.learn([window])

@@ -22,7 +22,7 @@ def scores(values, names=SIMPLE, horizons=(1, 3), seasons=()):
     return ensemble, {each.name: [h.scores for h in each.horizons] for each in roll_ensemble(ensemble, values, 0.5)}
 
 
-def walk(seed, size=1600):
+def walk(seed, size=900):
     return np.exp(6 + np.cumsum(np.random.default_rng(seed).normal(0, 0.02, size))).tolist()
 
 
@@ -127,7 +127,7 @@ def test_on_recorded_load_it_is_well_ahead_of_the_last_value_and_level_with_the_
     for name in ("taxi", "tweets-goog"):
         trace = load_trace(name)
         ensemble = make_ensemble((1, 3), calendar_seasons(trace.period_seconds), names=("last value", "ewma", "ridge"))
-        combined, *singles = roll_ensemble(ensemble, trace.values[-2500:].tolist(), 0.3)
+        combined, *singles = roll_ensemble(ensemble, trace.values[-1800:].tolist(), 0.3)
         relative.append([each.scores.relative_rmse for each in combined.horizons])
         for place, horizon in enumerate(combined.horizons):
             best = min(singles, key=lambda one, place=place: one.horizons[place].scores.mape).horizons[place]

@@ -10,7 +10,7 @@ import pytest
 from foretide.errors import BadSeriesError, ForecastError, NotEnoughHistoryError
 from foretide.forecasting.forecaster import LEVELS
 from foretide.forecasting.load.base import LoadModel
-from foretide.forecasting.load.registry import MODELS, NAMES, make, model_class
+from foretide.forecasting.load.registry import ENSEMBLE, MODELS, NAMES, make, make_ensemble, model_class
 
 HORIZONS = (1, 3)
 SEASON = 24
@@ -23,6 +23,8 @@ def daily(size, seed=1):
 
 
 def fresh(name, seasons=(SEASON,)):
+    if name == ENSEMBLE:  # its members are tested one by one
+        return make_ensemble(HORIZONS, seasons, 7, ("seasonal last value", "ewma", "ridge", "svr"))
     return make(name, HORIZONS, seasons, seed=7)
 
 

@@ -34,6 +34,13 @@ def any_trained(request):
     return request.param, model.state()
 
 
+@pytest.fixture(scope="module")
+def interference():
+    model = fresh()
+    model.learn(FRAMES[:TRAINED])
+    return "interference", model.state()
+
+
 def restored(trained):
     model = fresh(trained[0], seed=99)
     model.restore(trained[1])
@@ -146,13 +153,8 @@ def test_a_feature_that_is_not_measured_keeps_its_last_value(trained):
     same(whole.forecast(1), partly.forecast(1))
 
 
-def test_the_order_of_workers_does_not_matter_to_the_interference_net():
-    model = fresh()
-    model.learn(FRAMES[:TRAINED])
-    states = model.state()
-    one, other = fresh(), fresh()
-    for each in (one, other):
-        each.restore(states)
+def test_the_order_of_workers_does_not_matter_to_the_interference_net(interference):
+    one, other = restored(interference), restored(interference)
     frame = FRAMES[TRAINED]
     one.learn([MachineFrame(frame.machine, {f"a{at}": frame.workers[f"w{at}"] for at in range(4)})])
     other.learn([MachineFrame(frame.machine, {f"a{at}": frame.workers[f"w{3 - at}"] for at in range(4)})])
@@ -229,9 +231,9 @@ def test_a_horizon_below_one_and_a_net_that_is_not_there_are_refused():
         WorkerNetSettings(net="deep")
 
 
-def test_training_again_starts_from_the_weights_and_the_seed_decides_the_first():
-    one, same_seed, other = fresh(), fresh(), fresh(seed=2)
-    for model in (one, same_seed, other):
+def test_training_again_starts_from_the_weights_and_the_seed_decides_the_first(interference):
+    one, same_seed, other = restored(interference), fresh(), fresh(seed=2)
+    for model in (same_seed, other):
         model.learn(FRAMES[:TRAINED])
     first = one.state()["live_weight00"]
     same(one.forecast(2), same_seed.forecast(2))
@@ -261,6 +263,14 @@ def rmse(model, frames):
     return tuple(np.sqrt((np.array(each) ** 2).mean(axis=(0, 1))) for each in (wrong, naive))
 
 
+def test_a_trained_net_forecasts_better_than_the_last_value():
+    model = fresh(budget=TrainingBudget(seeds=1, epochs=6))
+    model.learn(FRAMES[:TRAINED])
+    found, naive = rmse(model, FRAMES[TRAINED : TRAINED + 60])
+    assert np.mean(found / naive) < 1
+
+
+@pytest.mark.soak
 def test_knowing_the_neighbours_makes_better_forecasts():
     budget = TrainingBudget(seeds=1, epochs=25)
     found = {}

@@ -21,6 +21,7 @@ from foretide.settings.forecasts import ForecastSettings
 from foretide.workloads.traces import load_trace
 
 SETTINGS = ForecastSettings(spouts=("requests",), workers=False, retrain_every=1e6)
+QUICK = replace(SETTINGS, models=("ewma", "ridge"))  # where it does not matter what is fitted
 TAXI = load_trace("taxi").values[:1200].tolist()
 WALK = np.maximum(1000 + np.cumsum(np.random.default_rng(3).normal(0, 5, 600)), 1).tolist()
 KEY = (LOAD, "requests")
@@ -53,9 +54,9 @@ def after_fits(service, fits=1):
     raise AssertionError(f"no fit has ended: {service.log}, {service.problems}")
 
 
-def fitted(values, folder=None, **options):
+def fitted(values, folder=None, settings=SETTINGS, **options):
     """A service that has learnt all the values and was fitted once."""
-    return after_fits(ForecastService(SETTINGS, measured(values), folder, clock=Clock(len(values) + 0.5), **options))
+    return after_fits(ForecastService(settings, measured(values), folder, clock=Clock(len(values) + 0.5), **options))
 
 
 @pytest.fixture(scope="module", name="saved")
@@ -164,7 +165,7 @@ def test_both_are_told_in_a_sentence(saved):
 def test_drift_calls_for_a_new_model_before_its_time():
     rng = np.random.default_rng(1)
     clock = Clock(300.5)
-    service = after_fits(ForecastService(SETTINGS, measured(rng.normal(1000, 5, 300).tolist()), clock=clock))
+    service = after_fits(ForecastService(QUICK, measured(rng.normal(1000, 5, 300).tolist()), clock=clock))
     for second, value in enumerate(rng.normal(3000, 1500, 100).clip(0), start=300):
         service.see([Sample(LOAD, "requests", second + 0.5, value)])
     clock.now = 400.0
@@ -252,13 +253,13 @@ def test_rubbish_is_said_and_raises_nothing():
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "file").write_text("")
-    service = fitted(TAXI[:300], tmp_path / "file")
+    service = fitted(TAXI[:300], tmp_path / "file", QUICK)
     assert "cannot be written" in service.problems[0]
 
 
 def test_a_fit_that_fails_leaves_the_model_in_place_and_says_why():
     failing = [sys.executable, "-c", "import sys; sys.exit('no luck')"]
-    service = fitted(TAXI[:300], command=lambda folder, nice: failing)
+    service = fitted(TAXI[:300], settings=QUICK, command=lambda folder, nice: failing)
     assert "no luck" in service.problems[0]
     assert "no luck" in service.log[0]
     assert forecast_of(service, 300.5) is not None
@@ -266,7 +267,7 @@ def test_a_fit_that_fails_leaves_the_model_in_place_and_says_why():
 
 def test_a_command_that_does_not_exist_is_said():
     service = ForecastService(
-        SETTINGS, measured(TAXI[:300]), clock=Clock(300.5), command=lambda folder, nice: ["/no/such/thing"]
+        QUICK, measured(TAXI[:300]), clock=Clock(300.5), command=lambda folder, nice: ["/no/such/thing"]
     )
     service.turn()
     assert "/no/such/thing" in service.problems[0]
@@ -276,7 +277,7 @@ def test_a_command_that_does_not_exist_is_said():
 def test_a_fit_that_hangs_stops_nothing_and_is_ended():
     hanging = [sys.executable, "-c", "import time; time.sleep(600)"]
     clock = Clock(300.5)
-    service = ForecastService(SETTINGS, measured(TAXI[:300]), clock=clock, command=lambda folder, nice: hanging)
+    service = ForecastService(QUICK, measured(TAXI[:300]), clock=clock, command=lambda folder, nice: hanging)
     service.turn()
     process = service.loads._fit[2]._process
     for second in range(300, 310):
@@ -296,7 +297,7 @@ def test_a_fit_that_hangs_stops_nothing_and_is_ended():
 def test_closing_ends_a_fit_that_is_under_way():
     hanging = [sys.executable, "-c", "import time; time.sleep(600)"]
     service = ForecastService(
-        SETTINGS, measured(TAXI[:300]), clock=Clock(300.5), command=lambda folder, nice: hanging
+        QUICK, measured(TAXI[:300]), clock=Clock(300.5), command=lambda folder, nice: hanging
     ).start()
     while not service.loads.fitting:
         time.sleep(0.01)
@@ -308,7 +309,7 @@ def test_closing_ends_a_fit_that_is_under_way():
 
 
 def test_many_threads_may_see_and_ask_at_once():
-    service = ForecastService(replace(SETTINGS, spouts=None, min_history=1e5, max_history=1e6), clock=Clock()).start()
+    service = ForecastService(replace(QUICK, spouts=None, min_history=1e5, max_history=1e6), clock=Clock()).start()
     asked, wrong, stop = [], [], threading.Event()
 
     def ask():

@@ -29,10 +29,16 @@ TARGETS = (WORKER["cpu"], WORKER["sending_time"], WORKER["queuing_time"])
 HELD, TRAINED = 75, 300  # what is trained on has one size, so that everything compiles once
 GOOD, POOR = TrainingBudget(seeds=1, epochs=8), TrainingBudget(seeds=1, epochs=1, steps=1)
 NET = WorkerNetSettings(
-    targets=TARGETS, process_features=frozenset({TARGETS[0]}), horizon=2, hidden=8, keep=HELD + TRAINED, budget=POOR
+    net="plain",
+    targets=TARGETS,
+    process_features=frozenset({TARGETS[0]}),
+    horizon=2,
+    hidden=8,
+    keep=HELD + TRAINED,
+    budget=POOR,
 )
 STEP = 5.0
-SETTINGS = ForecastSettings(net=NET, worker_step=STEP, workers_min_history=STEP * (HELD + TRAINED))
+SETTINGS = ForecastSettings(net=NET, worker_step=STEP, workers_min_history=STEP * (HELD + TRAINED), niceness=0)
 
 
 def samples_of(step, at):
@@ -120,7 +126,7 @@ def test_a_saved_net_answers_from_its_own_process_and_its_end_is_survived(saved)
     else:
         raise AssertionError(live.problems)
     forecast = forecasts[TARGETS[2], "w1"]
-    assert forecast.by == "interference net"
+    assert forecast.by == "plain net"
     assert [point.seconds for point in forecast.points] == [5.0, 10.0]
     assert forecast.points[0].quantiles[0.05] <= forecast.points[0].quantiles[0.95]
     assert ("arrival_rate", "requests") in forecasts

@@ -15,14 +15,14 @@ from foretide.forecasting.load.lags import missing_extra
 ORDERS = ((1, 1, 1), (2, 1, 2), (3, 1, 1), (2, 0, 1))
 """The orders (p, d, q) of which a fit takes the one with the smallest errors one step ahead."""
 
-_REACH = 160
-_TRAIN = 1000
-_FLAT = 1e-9
-_WILD = 2.0
+_WINDOW = 160
+_TRAINING_VALUES = 1000
+_MIN_RANGE = 1e-9
+_MAX_MA_SUM = 2.0
 
 
 class Arima(LoadModel):
-    """Autoregressive, integrated, moving average."""
+    """ARIMA on logarithms; the order is the one with the smallest one-step errors."""
 
     name: ClassVar[str] = "arima"
     corrects_mean: ClassVar[bool] = True
@@ -36,8 +36,8 @@ class Arima(LoadModel):
 
     @property
     def reach(self) -> int:
-        """Long enough for the first, unknown errors to be forgotten."""
-        return _REACH
+        """Long enough for the unknown first errors to fade."""
+        return _WINDOW
 
     @property
     def ready(self) -> bool:
@@ -46,9 +46,9 @@ class Arima(LoadModel):
 
     def fit(self, values: Floats) -> None:
         """Fit each order to the recent values and keep the one whose errors over the last third are smallest."""
-        logs = np.log1p(values[-_TRAIN:])
+        logs = np.log1p(values[-_TRAINING_VALUES:])
         self._top = float(np.log1p(values.max()))
-        if np.ptp(logs) < _FLAT:
+        if np.ptp(logs) < _MIN_RANGE:
             self._order = None
             return
         best = min((self._try(order, logs) for order in ORDERS), key=lambda tried: tried[0])
@@ -61,14 +61,14 @@ class Arima(LoadModel):
         found = _coefficients(order, logs)
         if found is None:
             return np.inf, order, np.zeros(0), np.zeros(0), 0.0
-        seen = np.lib.stride_tricks.sliding_window_view(np.concatenate([np.full(_REACH - 1, logs[0]), logs]), _REACH)
+        seen = np.lib.stride_tricks.sliding_window_view(np.concatenate([np.full(_WINDOW - 1, logs[0]), logs]), _WINDOW)
         tail = seen[2 * len(logs) // 3 : -1]
         ahead = _path(tail, order[1], *found, 1)[:, 0]
         errors = np.abs(ahead - logs[-len(ahead) :])
         return float(errors.mean()), order, *found
 
     def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
-        """The recursion, drawn on; the last value as long as there was no fit."""
+        """The recursion, continued; the last value before the first fit."""
         if self._order is None:
             return Points(np.repeat(seen[:, -1:], len(horizons), axis=1))
         logs = np.log1p(seen)
@@ -103,7 +103,7 @@ def _coefficients(order: tuple[int, int, int], logs: Floats) -> tuple[Floats, Fl
         return None
     ar = np.array([found[f"ar{i + 1}"] for i in range(order[0])])
     ma = np.array([found[f"ma{i + 1}"] for i in range(order[2])])
-    stable = np.isfinite(ar).all() and np.isfinite(ma).all() and np.abs(ma).sum() < _WILD
+    stable = np.isfinite(ar).all() and np.isfinite(ma).all() and np.abs(ma).sum() < _MAX_MA_SUM
     return (ar, ma, float(found.get("intercept", 0.0))) if stable else None
 
 

@@ -216,9 +216,9 @@ class Ensemble:
             return f"{steps} ahead the last value is used: too few forecasts have been checked."
         if all(fallen):
             return f"{steps} ahead the last value is used: no model has beaten it recently."
-        most = [one for one in ranked if one.weight_in_mean + one.weight_in_quantiles >= 0.1][:3]  # noqa: PLR2004 a tenth
+        main = [one for one in ranked if one.weight_in_mean + one.weight_in_quantiles >= 0.1][:3]  # noqa: PLR2004 - a tenth
         parts = [
-            f"{one.name} ({one.weight_in_mean:.0%} of mean, {one.weight_in_quantiles:.0%} of quantiles)" for one in most
+            f"{one.name} ({one.weight_in_mean:.0%} of mean, {one.weight_in_quantiles:.0%} of quantiles)" for one in main
         ]
         last = self._weights.recent("loss")[place, 0]
         gain = self._weights.recent("combined_loss")[place] / last - 1 if last > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Regression on lags: the features that all such models see, and the base that fits one target a horizon.
+"""Regression on lags: the features, the base that fits one target per horizon, and ridge regression.
 
 Everything is in logarithms and relative to the recent level, so that a model learns shapes, not sizes.
 """
@@ -19,8 +19,8 @@ from foretide.forecasting.load.base import LoadModel, Points
 
 LAGS = 12
 LEVEL = 24
-_LONG = 72
-_FEWEST_ROWS = 24
+_LONG_AVERAGE = 72
+_MIN_ROWS = 24
 
 
 class LagModel(LoadModel):
@@ -37,10 +37,10 @@ class LagModel(LoadModel):
 
     @property
     def reach(self) -> int:
-        """As far back as the longest average, or season with what went just before it."""
-        return max(_LONG, *(season + 2 for season in self._seasons), 0)
+        """The longest average, or the longest season and two steps before it."""
+        return max(_LONG_AVERAGE, *(season + 2 for season in self._seasons), 0)
 
-    # ---- what a regression brings
+    # ---- what a regression implements
 
     @abstractmethod
     def regress(self, features: Floats, targets: Floats) -> None:
@@ -50,7 +50,7 @@ class LagModel(LoadModel):
     def regressed(self, features: Floats) -> Floats:
         """The targets that the last fit expects for features."""
 
-    # ---- what they share
+    # ---- shared
 
     def fit(self, values: Floats) -> None:
         """Make rows of features and targets from the values, and fit."""
@@ -59,7 +59,7 @@ class LagModel(LoadModel):
         farthest = max(self.horizons)
         last = len(values) - farthest
         first = max(last - self.train_rows, min(self.reach, last // 4), 0)
-        if last - first < _FEWEST_ROWS:
+        if last - first < _MIN_ROWS:
             return
         seen = np.log1p(windows(values[:last], first, self.reach))
         level = level_of(seen)
@@ -70,13 +70,13 @@ class LagModel(LoadModel):
 
     def features(self, logs: Floats, level: Floats) -> Floats:
         """Rows x columns, from windows of logarithms and their level."""
-        parts = [logs[:, -1 : -LAGS - 1 : -1], logs[:, -_LONG:].mean(axis=1)[:, None]]
+        parts = [logs[:, -1 : -LAGS - 1 : -1], logs[:, -_LONG_AVERAGE:].mean(axis=1)[:, None]]
         parts += [logs[:, [-1 - back for back in self._season_lags(season)]] for season in self._seasons]
         relative = np.concatenate(parts, axis=1) - level[:, None]
         return np.concatenate([relative, level[:, None]], axis=1)
 
     def _season_lags(self, season: int) -> list[int]:
-        """How far back: where a forecast aims at, a season earlier, the steps beside it, and now a season earlier."""
+        """The lags to the target of a forecast one season earlier, to its neighbours, and to now one season earlier."""
         around = sorted({0, *(h + d for h in self.horizons for d in (-1, 0, 1))})
         return [season - ahead for ahead in around if ahead < season]
 
@@ -84,11 +84,11 @@ class LagModel(LoadModel):
         """The columns of `features`, in words."""
         lags = [*range(LAGS), *(back for season in self._seasons for back in self._season_lags(season))]
         names = [f"log of the value {back} back, less level" for back in lags]
-        names.insert(LAGS, f"average log of the last {_LONG}, less level")
+        names.insert(LAGS, f"average log of the last {_LONG_AVERAGE}, less level")
         return [*names, f"level: average log of the last {LEVEL}"]
 
     def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
-        """Level plus what the regression expects; the last value as long as there was no fit."""
+        """Level plus the output of the regression; the last value before the first fit."""
         if not self.ready:
             return Points(np.repeat(seen[:, -1:], len(horizons), axis=1))
         logs = np.log1p(seen)
@@ -98,13 +98,13 @@ class LagModel(LoadModel):
         return Points(np.expm1(np.clip(self.between(expected, horizons), 0.0, highest[:, None])))
 
     def between(self, at_own: Floats, horizons: Sequence[int]) -> Floats:
-        """From the model's own horizons to others: in between on a line, beyond the last one flat."""
+        """From the horizons of the model to others: linear in between, constant beyond the last one."""
         if tuple(horizons) == self.horizons:
             return at_own
         own, unit = np.array(self.horizons, dtype=np.float64), np.eye(len(self.horizons))
         share = np.array([np.interp(np.array(horizons, dtype=np.float64), own, column) for column in unit])
-        mixed: Floats = at_own @ share
-        return mixed
+        interpolated: Floats = at_own @ share
+        return interpolated
 
     def fitted(self) -> dict[str, Any]:
         """The seasons and the largest logarithm that was seen."""
@@ -132,7 +132,7 @@ _ROUNDS = 8
 
 @dataclass(frozen=True)
 class Linear:
-    """Weights for features as they come (their scaling is worked in), and what is added."""
+    """Weights for unscaled features, and a constant."""
 
     weights: Floats
     constant: Floats
@@ -154,7 +154,7 @@ def ridge(features: Floats, targets: Floats, penalty: float = _PENALTY) -> Linea
 
 
 def absolute_ridge(features: Floats, targets: Floats, penalty: float = _PENALTY) -> Linear:
-    """The same with absolute errors, by reweighting: it aims at the median and outliers do not bend it."""
+    """The linear rule with the smallest absolute errors, by reweighting: it estimates the median and is robust."""
     rules = []
     for target in targets.T:
         rule = ridge(features, target[:, None], penalty)
@@ -178,7 +178,7 @@ def _weighted(features: Floats, target: Floats, weight: Floats, penalty: float) 
 
 
 class Ridge(LagModel):
-    """Two linear rules on the same lags."""
+    """Two linear rules on the same lags: the median in logarithms, and the mean in plain values."""
 
     name: ClassVar[str] = "ridge"
     refit_every = 1000
@@ -195,7 +195,7 @@ class Ridge(LagModel):
         return self._median is not None
 
     def fit(self, values: Floats) -> None:
-        """The median's rule by the base; the mean's on plain values in units of their largest."""
+        """Fit the rule of the median by the base, and that of the mean to values in units of the largest."""
         super().fit(values)
         last = len(values) - max(self.horizons)
         first = max(last - self.train_rows, min(self.reach, last // 4), 0)
@@ -219,7 +219,7 @@ class Ridge(LagModel):
         return features @ self._median.weights + self._median.constant if self._median else features[:, :0]
 
     def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
-        """The median's rule around which errors are kept, and the mean's."""
+        """The median as the centre, and the mean."""
         points = super().predict(seen, horizons)
         if self._mean_rule is None:
             return points

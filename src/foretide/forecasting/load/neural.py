@@ -1,11 +1,12 @@
 """A small neural net on lags (pa-sps: ANN), trained by JAX, Equinox and Optax.
 
-Training stops when a validation share, the latest rows, no longer gets better. A later fit goes on from the weights
-of the one before. Once trained it is a few matrix products, so forecasting needs NumPy alone.
+Training stops when a validation share, the latest rows, no longer gets better. A later fit continues from the weights
+of the last one. Once trained it is a few matrix products, so forecasting needs NumPy alone.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -14,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from foretide.forecasting.forecaster import Floats, State
-from foretide.forecasting.history import rounded_up
 from foretide.forecasting.load.lags import LagModel, missing_extra
 
 _BATCH = 256
@@ -36,7 +36,7 @@ class NeuralNet(LagModel):
     rate = 2e-3
 
     def __init__(self, *args: Any, progress: Callable[[int, float], None] | None = None, **kwargs: Any) -> None:
-        """`progress` is told the epoch and the validation loss after each epoch."""
+        """Call `progress` with the epoch and the validation loss after each epoch."""
         super().__init__(*args, **kwargs)
         self._progress = progress
         self._layers: Layers = ()
@@ -54,10 +54,12 @@ class NeuralNet(LagModel):
         if not warm:
             self._scale = (features.mean(axis=0), features.std(axis=0) + 1e-2)
         scaled = self._scaled(features)
-        held = rounded_up(_VALIDATION, len(scaled))
+        held = max(1, math.ceil(_VALIDATION * len(scaled)))
         rng = np.random.default_rng([self.seed, self.fits])
         start = (
-            self._layers if warm else _first_layers(rng, (features.shape[1], self.width, self.width, targets.shape[1]))
+            self._layers
+            if warm
+            else _initial_layers(rng, (features.shape[1], self.width, self.width, targets.shape[1]))
         )
         train, check = (scaled[:-held], targets[:-held]), (scaled[-held:], targets[-held:])
         self._layers = self._trained(start, train, check, rng)
@@ -111,8 +113,8 @@ class NeuralNet(LagModel):
         )
 
 
-def _first_layers(rng: np.random.Generator, sizes: tuple[int, ...]) -> Layers:
-    """He's start; the last layer is zero, so that an untrained net says "the recent level"."""
+def _initial_layers(rng: np.random.Generator, sizes: tuple[int, ...]) -> Layers:
+    """He initialisation; the last layer is zero, so that an untrained net forecasts the recent level."""
     layers = [(rng.normal(0.0, np.sqrt(2 / into), (out, into)), np.zeros(out)) for into, out in pairwise(sizes[:-1])]
     return (*layers, (np.zeros((sizes[-1], sizes[-2])), np.zeros(sizes[-1])))
 
@@ -129,7 +131,7 @@ def _loss(layers: Layers, rows: Floats, targets: Floats) -> float:
 
 
 def _batches(rng: np.random.Generator, rows: int) -> list[Any]:
-    """Batches of one size, so that JAX compiles once: what is missing in the last is drawn again."""
+    """Batches of one size, so that JAX compiles once: the last one is filled with random rows."""
     order = rng.permutation(rows)
     surplus = -rows % _BATCH
     return np.split(np.concatenate([order, rng.integers(0, rows, surplus)]), (rows + surplus) // _BATCH)

@@ -17,14 +17,14 @@ from foretide.forecasting.load.lags import LagModel, missing_extra
 
 
 def _one_thread() -> AbstractContextManager[Any]:
-    """A forecast is small work beside a pipeline that needs the cores; threads that wait for each other burn them."""
+    """Limit numerical libraries to one thread: forecasts are small, and the pipeline needs the cores."""
     context: AbstractContextManager[Any] = _controller().limit(limits=1)
     return context
 
 
 @cache
 def _controller() -> Any:
-    import sklearn.ensemble  # type: ignore[import-untyped,unused-ignore]  # noqa: F401, PLC0415 loads what is limited
+    import sklearn.ensemble  # type: ignore[import-untyped,unused-ignore]  # noqa: F401, PLC0415 - loads what is limited
     import threadpoolctl  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 comes with scikit-learn
 
     return threadpoolctl.ThreadpoolController()
@@ -67,7 +67,7 @@ class ScikitModel(LagModel):
         return [self.make().fit(scaled, target) for target in targets.T]
 
     def regressed(self, features: Floats) -> Floats:
-        """What each of them says."""
+        """The output of each regressor."""
         scaled = (features - self._scale[0]) / self._scale[1]
         with _one_thread():
             return np.column_stack([each.predict(scaled) for each in self._regressors])
@@ -85,7 +85,7 @@ class ScikitModel(LagModel):
 
 
 class RandomForest(ScikitModel):
-    """Many trees on random samples."""
+    """60 random trees on lags (pa-sps: RF)."""
 
     name: ClassVar[str] = "random forest"
     train_rows = 4000
@@ -104,13 +104,13 @@ class RandomForest(ScikitModel):
 
 
 class GradientBoosting(ScikitModel):
-    """Small trees, each on the errors of those before."""
+    """Boosted small trees on lags, by absolute errors."""
 
     name: ClassVar[str] = "gradient boosting"
     train_rows = 6000
 
     def make(self) -> Any:
-        """With early stopping on a share that is held back."""
+        """With early stopping on a held-out share."""
         from sklearn import ensemble  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 an extra
 
         return ensemble.HistGradientBoostingRegressor(
@@ -120,7 +120,7 @@ class GradientBoosting(ScikitModel):
 
 
 class SupportVectors(ScikitModel):
-    """Support vector regression with a radial kernel."""
+    """Support vector regression on lags, with a radial kernel."""
 
     name: ClassVar[str] = "svr"
     train_rows = 1500

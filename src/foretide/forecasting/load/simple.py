@@ -1,4 +1,4 @@
-"""The simple models: a handful of last values and a fixed rule. They need no fit, or next to none."""
+"""Simple models: fixed rules on the last values, and the strongest frequencies of a window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _flat(level: Floats, horizons: Sequence[int]) -> Points:
 
 
 class LastValue(LoadModel):
-    """What was, will be."""
+    """The last value (pa-sps: Basic)."""
 
     name: ClassVar[str] = "last value"
 
@@ -50,7 +50,7 @@ class SeasonalLastValue(LoadModel):
         return self._season > 0
 
     def fit(self, values: Floats) -> None:
-        """Take the longest season of which two were seen, or find one."""
+        """Take the longest season that the history contains twice, or find one."""
         seasons = find_seasons(values) if self.seasons is None else usable(self.seasons, len(values))
         self._season = max(seasons, default=0)
 
@@ -70,7 +70,7 @@ class SeasonalLastValue(LoadModel):
 
 
 class MovingAverage(LoadModel):
-    """The average of the last few values."""
+    """The average of the last 6 values."""
 
     name: ClassVar[str] = "moving average"
     span = 6
@@ -86,7 +86,7 @@ class MovingAverage(LoadModel):
 
 
 class Ewma(LoadModel):
-    """An exponentially weighted average, whose rate is the one that would have been best so far."""
+    """An exponentially weighted average; its rate is the one with the smallest past errors."""
 
     name: ClassVar[str] = "ewma"
     refit_every = 1000
@@ -96,7 +96,7 @@ class Ewma(LoadModel):
 
     @property
     def reach(self) -> int:
-        """Values further back weigh next to nothing."""
+        """Older values have a negligible weight."""
         return 64
 
     def fit(self, values: Floats) -> None:
@@ -127,7 +127,7 @@ class Ewma(LoadModel):
 
 
 class LinearTrend(LoadModel):
-    """A straight line through the last values."""
+    """A straight line through the last 12 values (pa-sps: LR)."""
 
     name: ClassVar[str] = "linear regression"
     span = 12
@@ -138,7 +138,7 @@ class LinearTrend(LoadModel):
         return self.span
 
     def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
-        """Each window's line, drawn on; errors are measured from where it is still near what was seen."""
+        """The line of each window, extrapolated; errors are measured from a bounded centre."""
         place = np.arange(self.span) - (self.span - 1) / 2
         slope = seen @ (place / (place @ place))
         ahead = np.array(horizons) + (self.span - 1) / 2
@@ -147,19 +147,19 @@ class LinearTrend(LoadModel):
         return Points(np.clip(line, lowest, highest), line)
 
 
-_SHORTEST = 32
-_LONGEST = 1024
-_CHECKED = 200
-_AT_ONCE = 512
+_MIN_SPAN = 32
+_MAX_SPAN = 1024
+_SCORED_STEPS = 200
+_CHUNK = 512
 
 
 class Fourier(LoadModel):
-    """Keeps the ten strongest frequencies of a window and continues them; which window, past errors decide."""
+    """The ten strongest frequencies of a window, continued (pa-sps: FFT); the window has the smallest past errors."""
 
     name: ClassVar[str] = "fft"
     refit_every = 1000
-    kept = 10
-    _span = _SHORTEST
+    frequencies = 10
+    _span = _MIN_SPAN
 
     @property
     def reach(self) -> int:
@@ -172,17 +172,17 @@ class Fourier(LoadModel):
         return self.fits > 0
 
     def fit(self, values: Floats) -> None:
-        """Choose the window with the smallest errors lately: powers of two, and whole seasons."""
-        most = min(len(values), _LONGEST)
+        """Choose the window with the smallest recent errors: powers of two, and whole seasons."""
+        longest = min(len(values), _MAX_SPAN)
         seasons = find_seasons(values) if self.seasons is None else usable(self.seasons, len(values))
-        whole = [most // season * season for season in seasons if season <= most]
-        spans = [*(1 << power for power in range(5, most.bit_length())), *whole]
-        self._span = min(spans, key=lambda span: self._error(values, span), default=_SHORTEST)
+        whole = [longest // season * season for season in seasons if season <= longest]
+        spans = [*(1 << power for power in range(5, longest.bit_length())), *whole]
+        self._span = min(spans, key=lambda span: self._error(values, span), default=_MIN_SPAN)
 
     def _error(self, values: Floats, span: int) -> float:
         """The average error of logarithms at the model's horizons over the latest steps."""
         farthest = max(self.horizons)
-        first = max(0, len(values) - farthest - _CHECKED)
+        first = max(0, len(values) - farthest - _SCORED_STEPS)
         seen = windows(values[: len(values) - farthest], first, span)
         if not len(seen):
             return 0.0
@@ -190,15 +190,15 @@ class Fourier(LoadModel):
         return float(np.abs(np.log1p(self._continue(seen, self.horizons)) - np.log1p(truth)).mean())
 
     def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
-        """The sum of each window's strongest waves beyond its end, never below zero or far above what was seen."""
-        parts = [self._continue(seen[i : i + _AT_ONCE], horizons) for i in range(0, len(seen), _AT_ONCE)]
+        """The sum of the strongest waves of each window beyond its end, bounded."""
+        parts = [self._continue(seen[i : i + _CHUNK], horizons) for i in range(0, len(seen), _CHUNK)]
         return Points(np.concatenate(parts))
 
     def _continue(self, seen: Floats, horizons: Sequence[int]) -> Floats:
         span = seen.shape[1]
         waves = np.fft.rfft(seen, axis=1)
         strength = np.abs(waves[:, 1:])
-        kept = min(self.kept, strength.shape[1])
+        kept = min(self.frequencies, strength.shape[1])
         strongest = 1 + np.argpartition(strength, -kept, axis=1)[:, -kept:]
         chosen = np.take_along_axis(waves, strongest, axis=1)
         factor = np.where(2 * strongest == span, 1.0, 2.0) / span
