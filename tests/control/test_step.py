@@ -121,7 +121,7 @@ def test_two_policies_of_one_name_are_refused():
         Control((Wants(), Wants()))
 
 
-def decide_once(
+def evaluated(
     action, before_ms, after_ms, *, seen_before, seen_after, target=None, load_after=1000.0, speed_after=1000.0
 ):
     """Act at 1000 s, in force at 1010 s; latency and speed before and after. All decisions."""
@@ -169,7 +169,7 @@ FEWER = {"seen_before": observed(parse=4), "seen_after": observed(parse=2)}
 
 
 def test_giving_back_too_much_is_rolled_back_once_and_blocked():
-    decisions = decide_once(SetReplicas("parse", 2), 500.0, lambda _: 4000.0, **FEWER, target=Target(latency=1.0))
+    decisions = evaluated(SetReplicas("parse", 2), 500.0, lambda _: 4000.0, **FEWER, target=Target(latency=1.0))
     assert chosen(decisions) == [("once", SetReplicas("parse", 2)), ("rollback", SetReplicas("parse", 4))]
     assert "worse" in outcomes(decisions)
     after = [mark.guard for decision in decisions for mark in decision.guards]
@@ -179,13 +179,13 @@ def test_giving_back_too_much_is_rolled_back_once_and_blocked():
 
 
 def test_giving_back_within_the_target_stays():
-    decisions = decide_once(SetReplicas("parse", 2), 500.0, lambda _: 900.0, **FEWER, target=Target(latency=1.0))
+    decisions = evaluated(SetReplicas("parse", 2), 500.0, lambda _: 900.0, **FEWER, target=Target(latency=1.0))
     assert chosen(decisions) == [("once", SetReplicas("parse", 2))]
     assert outcomes(decisions) == ["no clear change"]
 
 
 def test_more_load_is_no_reason_to_blame_a_decision():
-    decisions = decide_once(
+    decisions = evaluated(
         SetReplicas("parse", 2), 500.0, lambda _: 4000.0, **FEWER, target=Target(latency=1.0), load_after=2000.0
     )
     assert outcomes(decisions) == ["unclear"]
@@ -196,19 +196,19 @@ MORE = {"seen_before": observed(parse=4), "seen_after": observed(parse=8)}
 
 
 def test_a_backlog_that_is_worked_off_does_not_undo_what_helps():
-    decisions = decide_once(SetReplicas("parse", 8), 500.0, lambda at: 4000.0 - 10 * (at - 1000), **MORE)
+    decisions = evaluated(SetReplicas("parse", 8), 500.0, lambda at: 4000.0 - 10 * (at - 1000), **MORE)
     assert len(chosen(decisions)) == 1
 
 
 def test_more_replicas_that_slow_everything_down_are_undone():
-    decisions = decide_once(
+    decisions = evaluated(
         SetReplicas("parse", 8), 500.0, lambda at: 1000.0 + 10 * (at - 1000), **MORE, speed_after=500.0
     )
     assert chosen(decisions)[1] == ("rollback", SetReplicas("parse", 4))
 
 
 def test_an_effect_says_how_long_it_took_to_be_in_force():
-    decisions = decide_once(SetReplicas("parse", 8), 500.0, lambda _: 100.0, **MORE)
+    decisions = evaluated(SetReplicas("parse", 8), 500.0, lambda _: 100.0, **MORE)
     effect = next(effect for decision in decisions for effect in decision.effects_of_earlier)
     assert (effect.outcome, effect.in_force_after, effect.before, effect.after) == ("better", 10.0, 500.0, 100.0)
     told = next(decision for decision in decisions if decision.chosen).with_effect(effect)
