@@ -29,7 +29,7 @@ from foretide.forecasting.workers.forecaster import WorkerForecaster
 from foretide.forecasting.workers.frames import MachineFrame
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.fluid import Load
+from foretide.simulation.fluid import RowLoad
 
 TIME = "worker_tuple_execution_time_ms"
 DISK = "worker_disk_read_bytes_per_second"
@@ -78,7 +78,11 @@ def learnt(seed: int, seconds: float) -> State:
         return Forecasts()
 
     simulate_control(
-        Control((Static(),)), make_scenario(found), Load([1000.0] * int(seconds)), period=PERIOD, forecast=watch
+        Control((Static(),)),
+        make_scenario(found),
+        RowLoad([1000.0] * int(seconds)),
+        period=PERIOD,
+        forecast=watch,
     )
     net = WorkerForecaster(seed, NET)
     net.learn(frames)
@@ -150,7 +154,7 @@ def announced(*, quick: bool) -> list[dict[str, Any]]:
         for seed in range(2 if quick else 10):
             trouble = Trouble(WORKERS[seed % 4], 6.0, 200.0 + 1.7 * seed, 260.0, 15.0)
             forecast = {True: foreseeing(state, [trouble], seed + 50), False: unchanged, None: None}[by_net]
-            load = Load([1000.0] * 260)
+            load = RowLoad([1000.0] * 260)
             report = simulate_control(
                 Control((policy,)), make_scenario([trouble]), load, period=PERIOD, forecast=forecast
             )

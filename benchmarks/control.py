@@ -43,7 +43,7 @@ from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Snapshot
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.fluid import Load
+from foretide.simulation.fluid import RowLoad
 from foretide.workloads.traces import load_trace
 
 INTERVAL = 30.0
@@ -52,10 +52,10 @@ INTERVAL = 30.0
 BUSY = 0.8
 
 
-def model(name: str) -> Callable[[Load], Predictor]:
+def model(name: str) -> Callable[[RowLoad], Predictor]:
     """A forecasting model as a predictor: it learns every interval once, and is asked for the next."""
 
-    def begin(_: Load) -> Predictor:
+    def begin(_: RowLoad) -> Predictor:
         forecaster, seen = make(name, horizons=(1,), seed=7), 0
 
         def predict(history: Sequence[float], horizon: int) -> float:
@@ -69,7 +69,7 @@ def model(name: str) -> Callable[[Load], Predictor]:
     return begin
 
 
-SIMPLE: dict[str, Callable[[Load], Predictor | None]] = {
+SIMPLE: dict[str, Callable[[RowLoad], Predictor | None]] = {
     "last value": lambda _: last_value,
     "moving average": lambda _: moving_average,
     "perfect": lambda load: perfect(load, INTERVAL),
@@ -162,7 +162,7 @@ def replicas_needed(network: Network, rate: float, busy: float = BUSY) -> dict[s
     return {name: max(1, math.ceil(root * total / busy - 1e-9)) for name, root in roots.items()}
 
 
-def day(trace: str, mean_rate: float, *, squeeze: int = 1, part: float = 1.0) -> Load:
+def day(trace: str, mean_rate: float, *, squeeze: int = 1, part: float = 1.0) -> RowLoad:
     """The last part of a day of a trace: straight lines between its samples, and Poisson noise on top.
 
     Squeezed, the day passes so many times as fast: its swings then fall into the seconds that predictors look ahead.
@@ -173,10 +173,10 @@ def day(trace: str, mean_rate: float, *, squeeze: int = 1, part: float = 1.0) ->
     values = recorded.values[first : first + samples]
     smooth = np.interp(np.arange(0, 86_400, squeeze) / recorded.period_seconds, np.arange(samples), values)
     scaled = (smooth * mean_rate / smooth.mean())[-int(len(smooth) * part) :]
-    return Load(np.random.default_rng(7).poisson(scaled).astype(float).tolist())
+    return RowLoad(np.random.default_rng(7).poisson(scaled).astype(float).tolist())
 
 
-def strategies(load: Load, predictors: Mapping[str, Callable[[Load], Predictor | None]]) -> dict[str, Any]:
+def strategies(load: RowLoad, predictors: Mapping[str, Callable[[RowLoad], Predictor | None]]) -> dict[str, Any]:
     """What is compared: a control and a predictor each."""
     chosen: dict[str, Any] = {
         "static peak": (Control((Static(),)), None),
@@ -188,7 +188,7 @@ def strategies(load: Load, predictors: Mapping[str, Callable[[Load], Predictor |
 
 
 def table(
-    load: Load, scenario: ControlScenario, reports: Mapping[str, tuple[ControlReport, Predictions]]
+    load: RowLoad, scenario: ControlScenario, reports: Mapping[str, tuple[ControlReport, Predictions]]
 ) -> list[dict[str, Any]]:
     """The table of pa-sps, and the tail of the latency beside its mean."""
     over = reports["static peak"][0].replica_seconds
@@ -214,7 +214,7 @@ def table(
 
 
 def compared(
-    load: Load, predictors: Mapping[str, Callable[[Load], Predictor | None]] = PREDICTORS
+    load: RowLoad, predictors: Mapping[str, Callable[[RowLoad], Predictor | None]] = PREDICTORS
 ) -> list[dict[str, Any]]:
     """Every strategy over the same load, on a scenario that just carries its peak."""
     peak = max(load.mean(start, start + INTERVAL) for start in np.arange(0.0, load.seconds - INTERVAL, INTERVAL))

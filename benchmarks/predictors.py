@@ -11,7 +11,7 @@ from foretide.control.simulation.scenario import ControlScenario
 from foretide.control.simulation.simulate import ControlReport
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.world import World
-from foretide.simulation.fluid import Load
+from foretide.simulation.fluid import RowLoad
 
 Predictor = Callable[[Sequence[float], int], float]
 """From the rates of all intervals so far (at least one), the rate a number of intervals ahead."""
@@ -21,7 +21,7 @@ class Predictions:
     """Asks a predictor once an interval for the rate of the next, as the `forecast` of a simulation."""
 
     def __init__(
-        self, predictor: Predictor | None, load: Load, scenario: ControlScenario, interval: float = 30.0
+        self, predictor: Predictor | None, load: RowLoad, scenario: ControlScenario, interval: float = 30.0
     ) -> None:
         self._load, self._predictor, self._interval = load, predictor, interval
         self._shares = scenario.spout_shares
@@ -90,7 +90,7 @@ def moving_average(history: Sequence[float], horizon: int, size: int = 5) -> flo
     return sum(recent) / len(recent)
 
 
-def perfect(load: Load, interval: float = 30.0) -> Predictor:
+def perfect(load: RowLoad, interval: float = 30.0) -> Predictor:
     """Knows the load: what no predictor can beat."""
 
     def predict(history: Sequence[float], horizon: int) -> float:

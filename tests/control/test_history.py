@@ -29,7 +29,7 @@ from foretide.joins.view import JoinView
 from foretide.metrics.metric import Sample
 from foretide.metrics.smoothing import Fading
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.fluid import Load
+from foretide.simulation.fluid import RowLoad
 
 names = st.text(min_size=1, max_size=5)
 weights = st.lists(st.floats(0, 9), max_size=4).map(tuple)
@@ -202,7 +202,7 @@ def test_a_replay_of_recorded_samples_decides_what_the_loop_decides_on_the_live_
         replicas={"parse": 4},
         slow_executors=(SlowExecutor("2", 4.0, start=30.0),),
     )
-    query = SimulatedQuery(scenario, Load([400.0] * 60 + [2500.0] * 60))
+    query = SimulatedQuery(scenario, RowLoad([400.0] * 60 + [2500.0] * 60))
     control = Control((Bypass(), Replicas()), mode="advise")
     state, live, samples = control.start(), [], []
     while query.run() is not None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.simulation.batches import MicroBatches
-from foretide.simulation.fluid import FluidRows, Load
+from foretide.simulation.fluid import FluidRows, RowLoad
 from foretide.simulation.routes import RouteChange
 from foretide.simulation.rows import run_batches
 from foretide.simulation.scenario import Scenario
@@ -43,7 +43,7 @@ def exact_batches(network, pools, active, costs, rates, step, slow=()):
 
 
 def fluid_batches(network, pools, active, costs, rates, step, slow=()):
-    load = Load(rates, step)
+    load = RowLoad(rates, step)
     weights = {name: RouteChange.first(active[name], pools[name]).weights for name in network.names}
     cores = {
         index: UnevenStation(costs.cores, timelines(slow, ())) if slow else SharedStation(costs.cores)

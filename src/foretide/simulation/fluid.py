@@ -23,10 +23,10 @@ _SOON = 1e-6
 """Seconds added to the moment a row is due, so that rounding cannot make it a moment too early."""
 
 
-class Load:
+class RowLoad:
     """Rows that fall due: a rate for each step of equal length, evenly spread within it.
 
-    >>> load = Load([10.0, 0.0, 20.0], step=2.0)
+    >>> load = RowLoad([10.0, 0.0, 20.0], step=2.0)
     >>> load.rows, load.due(1.0), load.when(20.0), load.after(20.0)
     (60.0, 10.0, 2.0, 4.0)
     """
@@ -76,7 +76,9 @@ class Load:
 class FluidRows:
     """Rows as amounts. A batch is a list: the amount that each operator has to process, by position."""
 
-    def __init__(self, network: Network, load: Load, costs: BatchCosts, weights: Mapping[str, Sequence[float]]) -> None:
+    def __init__(
+        self, network: Network, load: RowLoad, costs: BatchCosts, weights: Mapping[str, Sequence[float]]
+    ) -> None:
         self._load, self._taken = load, 0.0
         self._shares = (network.external_array / network.external_rate).tolist()
         scale = work_scale(network, costs, network.external_array)

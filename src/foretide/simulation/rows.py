@@ -35,7 +35,7 @@ def run_batches(scenario: Scenario, rng: np.random.Generator, progress: Callable
     return records
 
 
-class Rows(NamedTuple):
+class RowSet(NamedTuple):
     """Rows for operators: since when each can be read, its tuple tree, and the operator's position."""
 
     times: Floats
@@ -43,22 +43,22 @@ class Rows(NamedTuple):
     operators: Integers
 
     @classmethod
-    def joined(cls, pieces: Sequence[Rows]) -> Rows:
+    def joined(cls, pieces: Sequence[RowSet]) -> RowSet:
         """All of them in one."""
         if not pieces:
             return cls(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         times, trees, operators = zip(*pieces, strict=True)
         return cls(np.concatenate(times), np.concatenate(trees), np.concatenate(operators))
 
-    def split(self, at: int) -> tuple[Rows, Rows]:
+    def split(self, at: int) -> tuple[RowSet, RowSet]:
         """The first `at` rows, and the rest."""
         first, rest = zip(*((column[:at], column[at:]) for column in self), strict=True)
-        return Rows(*first), Rows(*rest)
+        return RowSet(*first), RowSet(*rest)
 
-    def only(self, operator: int) -> Rows:
+    def only(self, operator: int) -> RowSet:
         """Those for one operator."""
         chosen = self.operators == operator
-        return Rows(self.times[chosen], self.trees[chosen], self.operators[chosen])
+        return RowSet(self.times[chosen], self.trees[chosen], self.operators[chosen])
 
 
 @dataclass(slots=True)
@@ -73,9 +73,9 @@ class RowBatch:
     """
 
     start: float
-    waiting: dict[int, list[Rows]]
-    processed: list[tuple[Rows, float]] = field(default_factory=list)
-    returned: list[Rows] = field(default_factory=list)
+    waiting: dict[int, list[RowSet]]
+    processed: list[tuple[RowSet, float]] = field(default_factory=list)
+    returned: list[RowSet] = field(default_factory=list)
 
 
 class RandomRows:
@@ -85,7 +85,7 @@ class RandomRows:
         network, costs = scenario.network, _costs(scenario)
         arrivals, stages = rng.spawn(2)
         self._intake = _Arrivals(scenario, arrivals.spawn(len(network.names)), records)
-        self._records, self._returned = records, Rows.joined([])
+        self._records, self._returned = records, RowSet.joined([])
         _, self._feedback = stage_order(network)
         entering = np.array([scenario.curve_of(name).expected(scenario.duration) for name in network.names])
         scale = work_scale(network, costs, entering)
@@ -98,14 +98,14 @@ class RandomRows:
     def take(self, start: float, limit: float) -> tuple[RowBatch, Intake]:
         """Rows that flowed back, and the oldest of those that have arrived."""
         arrived, lag = self._intake.take(start, limit)
-        rows = Rows.joined([self._returned, arrived])
+        rows = RowSet.joined([self._returned, arrived])
         batch = RowBatch(start, {index: [rows.only(index)] for index in range(len(self._stages))})
         first, last = (arrived.times[0], arrived.times[-1]) if len(arrived.times) else (start, start)
         return batch, Intake(len(arrived.times), lag, float(first), float(last))
 
     def work(self, operator: int, batch: RowBatch) -> Floats:
         """Every row's service time, added up by task."""
-        batch.waiting[operator] = [Rows.joined(batch.waiting[operator])]
+        batch.waiting[operator] = [RowSet.joined(batch.waiting[operator])]
         return self._stages[operator].work(batch.start, len(batch.waiting[operator][0].times))
 
     def stage_ended(self, operator: int, batch: RowBatch, run: StageRun) -> None:
@@ -121,14 +121,16 @@ class RandomRows:
         for target, times, trees in self._stages[operator].emitter.emit(ends, rows.trees):
             self._records.trees.add(trees)
             self._records.tuples[target].arrived += len(trees)
-            sent = Rows(times, trees, np.full(len(trees), target))
+            sent = RowSet(times, trees, np.full(len(trees), target))
             (batch.returned if (operator, target) in self._feedback else batch.waiting[target]).append(sent)
 
     def committed(self, batch: RowBatch, commit: float) -> None:
         """All rows are processed; those that flow back can be read from now on."""
         for rows, ended in batch.processed:
             self._records.trees.process(rows.trees, np.full(len(rows.trees), commit), ended - rows.times)
-        self._returned = Rows.joined([rows._replace(times=np.full(len(rows.times), commit)) for rows in batch.returned])
+        self._returned = RowSet.joined(
+            [rows._replace(times=np.full(len(rows.times), commit)) for rows in batch.returned]
+        )
 
     def route(self, operator: int, weights: Sequence[float]) -> None:
         """Take turns in proportion to the weights."""
@@ -167,7 +169,7 @@ class _Arrivals:
             for name, rng in zip(scenario.network.names, rngs, strict=True)
         ]
         self._trees, self._tuples = records.trees, records.tuples
-        self._backlog: deque[Rows] = deque()
+        self._backlog: deque[RowSet] = deque()
 
     def next_arrival(self) -> float:
         """When the oldest row that no batch has taken arrives, or did; infinite if there is none."""
@@ -175,10 +177,10 @@ class _Arrivals:
             return float(self._backlog[0].times[0])
         return min(stream.peek() for stream in self._streams)
 
-    def take(self, now: float, room: float) -> tuple[Rows, int]:
+    def take(self, now: float, room: float) -> tuple[RowSet, int]:
         """All that has arrived by now, or as much of it as there is room for; and how many rows are left."""
         self._receive(now)
-        taken: list[Rows] = []
+        taken: list[RowSet] = []
         while self._backlog and room > 0:
             rows = self._backlog.popleft()
             if len(rows.times) > room:
@@ -186,7 +188,7 @@ class _Arrivals:
                 self._backlog.appendleft(rest)
             taken.append(rows)
             room -= len(rows.times)
-        return Rows.joined(taken), sum(len(rows.times) for rows in self._backlog)
+        return RowSet.joined(taken), sum(len(rows.times) for rows in self._backlog)
 
     def _receive(self, now: float) -> None:
         arrived = [stream.until(math.nextafter(now, math.inf)) for stream in self._streams]
@@ -197,7 +199,7 @@ class _Arrivals:
             times = times[order]
             for meter, each in zip(self._tuples, arrived, strict=True):
                 meter.arrived += len(each)
-            self._backlog.append(Rows(times, self._trees.start(times), operators[order]))
+            self._backlog.append(RowSet(times, self._trees.start(times), operators[order]))
 
 
 def _costs(scenario: Scenario) -> BatchCosts:

@@ -173,7 +173,7 @@ def scenario_of(model: Model) -> Scenario:
     Raises:
         ModelError: The model cannot be simulated; lists every problem.
     """
-    plan = plan_of(model)
+    plan = simulation_plan(model)
     batching = model.micro_batch if plan.mode == "micro-batch" else None
     if plan.mode == "micro-batch" and batching is None:
         problem = Problem("simulation", "mode is micro-batch, but no batch costs are given", "Add [micro_batch].")
@@ -194,7 +194,7 @@ def scenario_of(model: Model) -> Scenario:
     )
 
 
-def plan_of(model: Model) -> SimulationPlan:
+def simulation_plan(model: Model) -> SimulationPlan:
     """The model's simulation section; without one, a minute in the mode that the model is of."""
     return model.simulation or SimulationPlan(mode="micro-batch" if model.micro_batch else "pipeline")
 

@@ -32,7 +32,7 @@ from foretide.queueing.network import Flow, Network, Operator
 from foretide.runtime.loop.journal import Journal
 from foretide.runtime.monitoring.monitor import LatestValues
 from foretide.settings.monitoring import MonitorSettings
-from foretide.simulation.fluid import Load
+from foretide.simulation.fluid import RowLoad
 from foretide.status.running import Running, announce
 from foretide.store.metric_store import MetricStore
 from foretide.store.writer import StoreWriter
@@ -46,7 +46,7 @@ SCENARIO = ControlScenario(
     executor_range=(1, 8),
     name="shop",
 )
-LOAD = Load([400.0] * 60 + [2500.0] * 300)
+LOAD = RowLoad([400.0] * 60 + [2500.0] * 300)
 
 
 def record(path):

@@ -18,7 +18,7 @@ from foretide.forecasting.workers.forecaster import WorkerForecaster
 from foretide.forecasting.workers.frames import MachineFrame
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.fluid import Load
+from foretide.simulation.fluid import RowLoad
 
 pytestmark = pytest.mark.soak  # trains a net; test_simulate has the same with a forecast made by hand
 
@@ -67,7 +67,7 @@ def of_a_net_that_has_seen_trouble():
         return Forecasts()
 
     simulate_control(
-        Control((Static(),)), make_scenario(found), Load([1000.0] * int(LEARNT)), period=PERIOD, forecast=watch
+        Control((Static(),)), make_scenario(found), RowLoad([1000.0] * int(LEARNT)), period=PERIOD, forecast=watch
     )
     net = WorkerForecaster(1, NET)
     net.learn(frames)
@@ -102,7 +102,7 @@ def unchanged(world):
 
 def under(policy, forecast=None):
     return simulate_control(
-        Control((policy,)), make_scenario([TROUBLE]), Load([1000.0] * 150), period=PERIOD, forecast=forecast
+        Control((policy,)), make_scenario([TROUBLE]), RowLoad([1000.0] * 150), period=PERIOD, forecast=forecast
     )
 
 

@@ -20,7 +20,7 @@ from foretide.control.step import Control
 from foretide.control.world.setup import Target
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.fluid import Load
+from foretide.simulation.fluid import RowLoad
 
 RECORDED = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
 
@@ -41,28 +41,28 @@ TUNED = Control((Admission(AdmissionSettings(tuner="latency", period=20.0)),), G
 
 def runs():
     return {
-        "static": lambda: simulate_control(Control((Static(),)), make_scenario(8, 8), Load(STEPS)),
+        "static": lambda: simulate_control(Control((Static(),)), make_scenario(8, 8), RowLoad(STEPS)),
         "replicas": lambda: simulate_control(
             Control((Replicas(),)),
             make_scenario(),
-            Load(STEPS),
-            forecast=Predictions(last_value, Load(STEPS), make_scenario()),
+            RowLoad(STEPS),
+            forecast=Predictions(last_value, RowLoad(STEPS), make_scenario()),
         ),
-        "reactive": lambda: simulate_control(Control((Reactive(),)), make_scenario(8, 8), Load(NOISE), period=3.0),
+        "reactive": lambda: simulate_control(Control((Reactive(),)), make_scenario(8, 8), RowLoad(NOISE), period=3.0),
         "processors": lambda: simulate_control(
             Control((Processors(),)),
             make_scenario(4, 4, executors=1, executor_range=(1, 8), cores_per_executor=2),
-            Load([1200.0] * 400),
+            RowLoad([1200.0] * 400),
             target=Target(2.0, 0.4),
         ),
         "admission": lambda: simulate_control(
-            TUNED, make_scenario(2, 2), Load([900.0] * 300), target=Target(latency=2.0)
+            TUNED, make_scenario(2, 2), RowLoad([900.0] * 300), target=Target(latency=2.0)
         ),
         "a slow worker, static": lambda: simulate_control(
-            Control((Static(),)), make_scenario(8, 8, slow_executors=SLOW), Load([1000.0] * 400)
+            Control((Static(),)), make_scenario(8, 8, slow_executors=SLOW), RowLoad([1000.0] * 400)
         ),
         "a slow worker, bypass": lambda: simulate_control(
-            Control((Bypass(),)), make_scenario(8, 8, slow_executors=SLOW), Load([1000.0] * 500), period=5.0
+            Control((Bypass(),)), make_scenario(8, 8, slow_executors=SLOW), RowLoad([1000.0] * 500), period=5.0
         ),
     }
 

@@ -36,7 +36,7 @@ from foretide.errors import ControlError, ModelError
 from foretide.queueing.microbatch import batch_model
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.fluid import Load
+from foretide.simulation.fluid import RowLoad
 from foretide.simulation.routes import RouteChange
 from foretide.simulation.rows import run_batches
 from foretide.simulation.scenario import Scenario
@@ -66,7 +66,7 @@ def of_kind(report, kind):
 def test_batches_settle_down_to_what_the_model_says():
     costs = BatchCosts(16, fixed_cost=0.2, task_cost=0.001)
     scenario = make_scenario(6, 4, costs=costs)
-    report = simulate_control(Control(), scenario, Load([900.0] * 200))
+    report = simulate_control(Control(), scenario, RowLoad([900.0] * 200))
     steady = batch_model(scenario.network, costs, {"read": 4, "parse": 6, "count": 4}, POOLS).steady(900.0)
     last = report.batches[-5]
     assert last.run.commit - last.run.start == pytest.approx(steady.length, rel=0.02)
@@ -82,14 +82,14 @@ def test_without_control_rows_at_random_are_those_of_a_plain_simulation():
     scenario = Scenario(network, pools, 60.0, routes=routes, batching=costs)
     plain = run_batches(scenario, np.random.default_rng(5), lambda _: None).batches
     controlled = ControlScenario(network, pools, {"parse": 4}, costs, executors=2, cores_per_executor=4)
-    report = simulate_control(Control(), controlled, Load([600.0] * 60), rng=np.random.default_rng(5))
+    report = simulate_control(Control(), controlled, RowLoad([600.0] * 60), rng=np.random.default_rng(5))
     batches = [(batch.run.start, batch.run.commit, batch.rows) for batch in report.batches]
     assert len(batches) > 50
     assert np.array(batches) == pytest.approx(np.array(plain[: len(batches)]))
 
 
 def test_rows_at_random_give_much_the_same_as_rows_as_amounts():
-    control, load = Control((Replicas(),)), Load([500.0] * 60 + [1500.0] * 60)
+    control, load = Control((Replicas(),)), RowLoad([500.0] * 60 + [1500.0] * 60)
     amounts = simulate_control(control, make_scenario(), load)
     rows = simulate_control(control, make_scenario(), load, rng=np.random.default_rng(1))
     again = simulate_control(control, make_scenario(), load, rng=np.random.default_rng(1))
@@ -104,7 +104,7 @@ def test_rows_at_random_give_much_the_same_as_rows_as_amounts():
 @example([0.0, 357.5, 1096.2645463427054, 0.0, 1.0], 5, 4)
 @example([0.0, 357.5, 1096.2645463427054, 0.0, 0.0], 1, 1)
 def test_no_row_is_lost_or_doubled_whatever_the_load(rates, parse, count):
-    load = Load(rates)
+    load = RowLoad(rates)
     query = SimulatedQuery(make_scenario(parse, count), load)
     runs = []
     while (run := query.run()) is not None:
@@ -121,14 +121,14 @@ def test_no_row_is_lost_or_doubled_whatever_the_load(rates, parse, count):
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=20), st.floats(0, 1))
 def test_a_load_knows_when_each_row_is_due(rates, part):
-    load = Load(rates, 2.0)
+    load = RowLoad(rates, 2.0)
     row = load.rows * part
     assert load.due(load.when(row)) == pytest.approx(row, abs=1e-6)
     assert load.due(load.seconds + 5) == load.rows
 
 
 def test_a_limit_on_admission_leaves_rows_waiting():
-    query = SimulatedQuery(make_scenario(), Load([1000.0] * 30))
+    query = SimulatedQuery(make_scenario(), RowLoad([1000.0] * 30))
     query.perform(SetAdmission("read", 500))
     run = [query.run() for _ in range(5)][-1]
     assert run.rows == 500
@@ -136,7 +136,7 @@ def test_a_limit_on_admission_leaves_rows_waiting():
 
 
 def test_executors_come_after_a_while():
-    query = SimulatedQuery(make_scenario(executor_delay=5.0), Load([100.0] * 30))
+    query = SimulatedQuery(make_scenario(executor_delay=5.0), RowLoad([100.0] * 30))
     query.run()
     query.perform(SetExecutors(6))
     assert len(query.observed().executors) == 4
@@ -159,7 +159,7 @@ def test_a_scenario_that_cannot_run_is_refused(bad):
 @pytest.mark.parametrize(("rates", "step"), [([], 1.0), ([-1.0], 1.0), ([1.0], 0.0), ([math.inf], 1.0)])
 def test_a_load_that_cannot_be_is_refused(rates, step):
     with pytest.raises(ModelError):
-        Load(rates, step)
+        RowLoad(rates, step)
 
 
 # ---- one decision for a step of the load
@@ -176,7 +176,7 @@ def replicas_needed(rate: float) -> dict[str, int]:
 @settings(max_examples=12, deadline=None)
 @given(st.integers(300, 800), st.integers(1200, 2000), st.floats(60, 92))
 def test_a_step_of_the_load_is_solved_in_one_decision_without_overshooting(low, high, moment):
-    load = Load([low if i * 0.1 < moment else high for i in range(2000)], 0.1)
+    load = RowLoad([low if i * 0.1 < moment else high for i in range(2000)], 0.1)
     start = replicas_needed(low)
     report = simulate_control(Control((Replicas(),)), make_scenario(start["parse"], start["count"]), load)
     after = [decision for decision in report.decisions if decision.at > moment]
@@ -188,7 +188,7 @@ def test_a_step_of_the_load_is_solved_in_one_decision_without_overshooting(low, 
 
 
 def test_thresholds_need_more_decisions_for_the_same_step():
-    load = Load([300.0] * 300 + [2400.0] * 300)
+    load = RowLoad([300.0] * 300 + [2400.0] * 300)
     start = replicas_needed(300.0)
     predictive = simulate_control(Control((Replicas(),)), make_scenario(start["parse"], start["count"]), load)
     reactive = simulate_control(Control((Reactive(),)), make_scenario(start["parse"], start["count"]), load)
@@ -212,7 +212,7 @@ CURVES = {
 @pytest.mark.parametrize("policy", [Replicas(), Reactive()], ids=["replicas", "reactive"])
 def test_an_hour_of_trouble_takes_few_actions(curve, policy):
     rates, max_actions = CURVES[curve]
-    report = simulate_control(Control((policy,)), make_scenario(8, 8), Load(rates.tolist()), period=3.0)
+    report = simulate_control(Control((policy,)), make_scenario(8, 8), RowLoad(rates.tolist()), period=3.0)
     assert report.actions <= max_actions
     assert report.processed >= 0.99 * report.load.rows
 
@@ -220,7 +220,10 @@ def test_an_hour_of_trouble_takes_few_actions(curve, policy):
 def test_steady_load_ends_in_peace():
     everything = (Bypass(), Processors(), Replicas(), Admission())
     report = simulate_control(
-        Control(everything), make_scenario(8, 8, executor_range=(1, 8)), Load([800.0] * 2000), target=Target(3.0, 0.5)
+        Control(everything),
+        make_scenario(8, 8, executor_range=(1, 8)),
+        RowLoad([800.0] * 2000),
+        target=Target(3.0, 0.5),
     )
     assert [
         decision.at
@@ -231,7 +234,7 @@ def test_steady_load_ends_in_peace():
 
 
 def test_an_hour_of_swings_never_turns_back_within_a_minute():
-    load = Load((1000 + 800 * np.sin(np.arange(3600) / 1200 * 2 * np.pi)).tolist())
+    load = RowLoad((1000 + 800 * np.sin(np.arange(3600) / 1200 * 2 * np.pi)).tolist())
     forecast = Predictions(last_value, load, make_scenario(8, 8))
     report = simulate_control(Control((Replicas(),)), make_scenario(8, 8), load, forecast=forecast, period=3.0)
     for edge in ("parse", "count"):
@@ -248,7 +251,7 @@ def test_an_hour_of_swings_never_turns_back_within_a_minute():
 
 def test_a_slow_worker_goes_within_a_control_period_and_hurts_no_more():
     scenario = make_scenario(8, 8, slow_executors=(SlowExecutor("1", 6.0, 100.0, 390.0),))
-    load = Load([1000.0] * 600)
+    load = RowLoad([1000.0] * 600)
     report = simulate_control(Control((Bypass(),)), scenario, load, period=5.0)
     (out, action), (back, _) = of_kind(report, Quarantine)[0], of_kind(report, Release)[0]
     assert action == Quarantine("1")
@@ -265,7 +268,7 @@ def test_a_slow_worker_goes_within_a_control_period_and_hurts_no_more():
 def test_a_worker_that_stays_slow_is_probed_ever_more_rarely():
     scenario = make_scenario(8, 8, slow_executors=(SlowExecutor("1", 6.0, 100.0, 900.0),))
     report = simulate_control(
-        Control((Bypass(BypassSettings(first_wait=60.0)),)), scenario, Load([1000.0] * 1500), period=5.0
+        Control((Bypass(BypassSettings(first_wait=60.0)),)), scenario, RowLoad([1000.0] * 1500), period=5.0
     )
     out = [at for at, _ in of_kind(report, Quarantine)]
     back = [at for at, _ in of_kind(report, Release)]
@@ -278,7 +281,10 @@ def test_a_worker_that_stays_slow_is_probed_ever_more_rarely():
 
 def test_a_forecast_acts_before_the_threshold_does():
     metric = "worker_tuple_execution_time_ms"
-    scenario, load = make_scenario(8, 8, slow_executors=(SlowExecutor("1", 6.0, 100.0, 250.0),)), Load([1000.0] * 240)
+    scenario, load = (
+        make_scenario(8, 8, slow_executors=(SlowExecutor("1", 6.0, 100.0, 250.0),)),
+        RowLoad([1000.0] * 240),
+    )
 
     def forecast(world):
         """What a model would say to which the disturbance has announced itself."""
@@ -300,7 +306,7 @@ def test_a_forecast_acts_before_the_threshold_does():
 
 def test_advice_touches_nothing():
     scenario = make_scenario(8, 8, slow_executors=(SlowExecutor("1", 6.0, 100.0, 400.0),))
-    load = Load([1000.0] * 600)
+    load = RowLoad([1000.0] * 600)
     advised = simulate_control(Control((Bypass(), Replicas()), mode="advise"), scenario, load)
     static = simulate_control(Control((Static(),)), scenario, load)
     assert advised.actions > 0
@@ -314,14 +320,14 @@ def test_advice_touches_nothing():
 
 def test_processors_buy_executors_until_the_target_is_met():
     few = make_scenario(4, 4, executors=1, executor_range=(1, 8), cores_per_executor=2)
-    report = simulate_control(Control((Processors(),)), few, Load([1200.0] * 900), target=Target(2.0, 0.4))
+    report = simulate_control(Control((Processors(),)), few, RowLoad([1200.0] * 900), target=Target(2.0, 0.4))
     assert of_kind(report, SetExecutors)
     assert report.batches[-1].executors > 1
     assert np.mean([sum(run.latencies) / 2 for run in report.batches[-60:]]) <= 2.0
 
 
 def test_the_latency_tuner_keeps_batches_short_under_overload():
-    overloaded, load = make_scenario(2, 2), Load([900.0] * 900)
+    overloaded, load = make_scenario(2, 2), RowLoad([900.0] * 900)
     tuned = Control((Admission(AdmissionSettings(tuner="latency", period=20.0)),), GuardSettings(cooldown=0))
     report = simulate_control(tuned, overloaded, load, target=Target(latency=2.0))
     static = simulate_control(Control(), overloaded, load)
@@ -330,7 +336,7 @@ def test_the_latency_tuner_keeps_batches_short_under_overload():
 
 
 def test_predictors_are_told_the_past_and_nothing_else():
-    load, told = Load([100.0 * (1 + i // 30) for i in range(300)]), []
+    load, told = RowLoad([100.0 * (1 + i // 30) for i in range(300)]), []
 
     def spy(history, horizon):
         told.append(list(history))
@@ -347,7 +353,7 @@ def test_predictors_are_told_the_past_and_nothing_else():
 
 
 def test_a_report_has_what_the_papers_tables_have():
-    load = Load([500.0] * 300)
+    load = RowLoad([500.0] * 300)
     report = simulate_control(Control(), make_scenario(4, 4), load)
     assert report.replica_seconds == pytest.approx(8 * 300, rel=0.02)
     assert report.executor_seconds == pytest.approx(4 * 300, rel=0.02)
@@ -360,6 +366,6 @@ def test_a_report_has_what_the_papers_tables_have():
 def test_every_decision_of_a_simulation_survives_json():
     scenario = make_scenario(4, 4, slow_executors=(SlowExecutor("1", 6.0, 60.0, 120.0),))
     control = Control((Bypass(), Replicas()))
-    report = simulate_control(control, scenario, Load([500.0] * 120 + [1500.0] * 120))
+    report = simulate_control(control, scenario, RowLoad([500.0] * 120 + [1500.0] * 120))
     assert len(report.decisions) >= 2
     assert all(from_json(Decision, to_json(decision)) == decision for decision in report.decisions)

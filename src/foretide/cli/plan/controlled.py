@@ -17,7 +17,7 @@ from foretide.control.simulation.scenario import control_scenario_of, load_of
 from foretide.control.simulation.simulate import ControlReport, simulate_control
 from foretide.durations import parse_duration
 from foretide.planning.explain import duration
-from foretide.simulation.scenario import plan_of
+from foretide.simulation.scenario import simulation_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ def compare(
         for done, each in enumerate((control, replace(control, policies=())))
     )
     return Comparison(
-        tuple(policy.name for policy in control.policies), plan_of(model).warm_up, controlled, uncontrolled
+        tuple(policy.name for policy in control.policies), simulation_plan(model).warm_up, controlled, uncontrolled
     )
 
 

@@ -21,7 +21,7 @@ from foretide.cli.plan.plan import read_model
 from foretide.cli.settings_options import ConfigOption, SetOption, chosen_settings
 from foretide.errors import EnvironmentNotReadyError
 from foretide.simulation.results import Estimate
-from foretide.simulation.scenario import plan_of, scenario_of
+from foretide.simulation.scenario import scenario_of, simulation_plan
 from foretide.simulation.simulate import simulate as run_scenario
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def simulate(
     if policies is not None and plot is not None:
         raise typer.BadParameter("cannot be combined with --policies", param_hint="--plot")
     model = read_model(file)
-    chosen_seed = plan_of(model).seed if seed is None else seed
+    chosen_seed = simulation_plan(model).seed if seed is None else seed
     if policies is not None:
         settings = chosen_settings(config, sets, [name.strip() for name in policies.split(",")])
         options = ControlOptions(latency, period, cores_per_executor, max_executors)

@@ -30,7 +30,7 @@ from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
 from foretide.control.world.observed import Observed, shares
 from foretide.metrics.snapshot import Key, Snapshot
 from foretide.simulation.batches import BatchRun, Cores, MicroBatches, RowSource
-from foretide.simulation.fluid import FluidRows, Load
+from foretide.simulation.fluid import FluidRows, RowLoad
 from foretide.simulation.results import Records
 from foretide.simulation.routes import RouteChange
 from foretide.simulation.rows import RandomRows
@@ -73,7 +73,7 @@ class SimulatedQuery:
         rng: With one, rows are simulated one by one, at random. Without, they are amounts and nothing is random.
     """
 
-    def __init__(self, scenario: ControlScenario, load: Load, rng: np.random.Generator | None = None) -> None:
+    def __init__(self, scenario: ControlScenario, load: RowLoad, rng: np.random.Generator | None = None) -> None:
         self.scenario, self.load = scenario, load
         self._weights = {
             name: _first(scenario.replicas.get(name, scenario.pools[name]), scenario.pools[name])
@@ -279,7 +279,7 @@ def _by_executor(slow: Sequence[SlowExecutor]) -> dict[str, list[SlowExecutor]]:
 
 
 def _random_rows(
-    scenario: ControlScenario, load: Load, weights: Mapping[str, Sequence[float]], rng: np.random.Generator
+    scenario: ControlScenario, load: RowLoad, weights: Mapping[str, Sequence[float]], rng: np.random.Generator
 ) -> RandomRows:
     since = tuple(load.step * index for index in range(len(load.rates)))
     whole = Scenario(

@@ -12,8 +12,8 @@ from foretide.control.world.setup import OperatorSetup, Setup
 from foretide.errors import ControlError, ModelError, Problem
 from foretide.queueing.model import BatchCosts, Model
 from foretide.queueing.network import Network
-from foretide.simulation.fluid import Load
-from foretide.simulation.scenario import plan_of, rate_curve, scenario_of
+from foretide.simulation.fluid import RowLoad
+from foretide.simulation.scenario import rate_curve, scenario_of, simulation_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def control_scenario_of(model: Model, cores_per_executor: int = 1, max_executors
     Raises:
         ModelError: The model cannot be simulated under control; lists every problem.
     """
-    plan = replace(plan_of(model), mode="micro-batch")
+    plan = replace(simulation_plan(model), mode="micro-batch")
     costs = scenario_of(replace(model, simulation=plan)).batching
     problems = [
         Problem("simulation", f"{name} cannot be combined with policies", "Leave it out.")
@@ -145,10 +145,10 @@ def control_scenario_of(model: Model, cores_per_executor: int = 1, max_executors
     )
 
 
-def load_of(model: Model) -> Load:
+def load_of(model: Model) -> RowLoad:
     """The rows of a model file that fall due, second by second."""
-    plan = plan_of(model)
+    plan = simulation_plan(model)
     curve = rate_curve(model.network.external_rate, plan.curve)
     edges = [float(second) for second in range(math.ceil(plan.duration) + 1)]
     due = [curve.expected(min(edge, plan.duration)) for edge in edges]
-    return Load([later - earlier for earlier, later in pairwise(due)])
+    return RowLoad([later - earlier for earlier, later in pairwise(due)])

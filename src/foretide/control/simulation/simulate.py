@@ -1,7 +1,7 @@
 """The control loop on a simulated query: hours of load in seconds.
 
 ```python
-report = simulate_control(Control((Replicas(),)), scenario, Load(rates))
+report = simulate_control(Control((Replicas(),)), scenario, RowLoad(rates))
 report.latency(0.99), report.replica_seconds, report.actions
 ```
 """
@@ -22,7 +22,7 @@ from foretide.control.step import Control, step
 from foretide.control.world.forecasts import Forecasts
 from foretide.control.world.setup import Target
 from foretide.control.world.world import World
-from foretide.simulation.fluid import Load
+from foretide.simulation.fluid import RowLoad
 
 ForecastFunction = Callable[[World], Forecasts]
 """Forecasts of anything, from what is measured."""
@@ -41,7 +41,7 @@ class ControlReport:
         decisions: Those in which an action was chosen.
     """
 
-    load: Load
+    load: RowLoad
     batches: tuple[SimulatedBatch, ...]
     decisions: tuple[Decision, ...]
 
@@ -97,7 +97,7 @@ class ControlReport:
 def simulate_control(
     control: Control,
     scenario: ControlScenario,
-    load: Load,
+    load: RowLoad,
     *,
     period: float = 0.0,
     target: Target | None = None,
