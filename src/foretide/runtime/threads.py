@@ -47,6 +47,7 @@ class Worker:
         what: str = "a turn",
         after_turn: Callable[[], object] | None = None,
         close: Callable[[], object] | None = None,
+        before_replacing: Callable[[], object] | None = None,
         min_pause_seconds: float = 0.0,
         hung_after_seconds: float = math.inf,
     ) -> None:
@@ -59,11 +60,12 @@ class Worker:
             what: The name of a turn in messages, such as "a control cycle".
             after_turn: Called after every turn, whether it failed or not; `problem` is up to date by then.
             close: Called in the thread after its last turn.
+            before_replacing: Called by `check` before a new thread takes over.
             min_pause_seconds: Seconds between two turns however often the worker is woken.
             hung_after_seconds: Seconds after which `check` considers a turn hung.
         """
         self.name, self._turn, self._period_seconds, self._what = name, turn, period_seconds, what
-        self._after_turn, self._close = after_turn, close
+        self._after_turn, self._close, self._before_replacing = after_turn, close, before_replacing
         self._min_pause_seconds, self._hung_after_seconds = min_pause_seconds, hung_after_seconds
         self._woken, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -117,6 +119,8 @@ class Worker:
         log.error("%s", self.problem)
         self._abandoned.append(thread)
         self.replaced += 1
+        if self._before_replacing is not None:
+            guarded(self._before_replacing, f"replacing {self.name}")
         self.start()
         return True
 
