@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from foretide import errors
 from foretide.cli import app
+from foretide.cli.main import LazyCommand
 from foretide.metrics.catalogue.registry import CATALOGUE, at_level
 from foretide.metrics.metric import Level
 from foretide.settings.kinds import in_words, said
@@ -85,6 +86,7 @@ def cli_page(cli: typer.Typer) -> str:
 
 def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
     """The commands below a group, in the order in which `--help` lists them."""
+    command = command.load() if isinstance(command, LazyCommand) else command
     below = getattr(command, "commands", None)
     if below is None:
         yield path, command

@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from importlib.metadata import version
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import foretide as ft
@@ -34,6 +36,21 @@ def in_another_terminal(*arguments, code=0):
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, env=environment(), check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+def test_the_help_lists_every_command_as_the_command_describes_itself():
+    listed = say("--help")
+    for name, command in get_command(app).commands.items():
+        assert name in listed
+        assert command.load().help.splitlines()[0] == command.help, name
+
+
+def test_a_command_that_is_not_there_is_answered_with_similar_ones():
+    assert "No such command 'statos'" in say("statos", code=2)
+
+
+def test_the_version_is_printed():
+    assert say("--version") == f"foretide {version('foretide')}\n"
 
 
 def test_the_applications_are_listed():

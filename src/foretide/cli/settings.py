@@ -18,7 +18,10 @@ from foretide.settings.load import LoadedSettings, in_force
 def settings(
     config: ConfigOption = None, sets: SetOption = None, policies: PolicyOption = None, *, as_json: JsonOption = False
 ) -> None:
-    """Show every setting in force, and where it came from: a flag, the environment, a file, or the default."""
+    """Show every setting in force, and where it comes from.
+
+    A flag, the environment, a file, or the default.
+    """
     found = in_force(chosen_settings(config, sets, policies))
     if as_json:
         typer.echo(json.dumps({each.key: {"value": each.value, "source": each.source} for each in found}))

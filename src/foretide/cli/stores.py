@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from foretide.errors import PipelineNotFoundError, StoreError
-from foretide.runtime.monitoring.monitor import store_of
-from foretide.status.running import find_running, list_running
+from foretide.status.running import default_store, find_running, list_running
 from foretide.store.metric_store import MetricStore
 
 APP_HELP = "The pipeline, or the path of its store; the pipeline that runs unless said."
@@ -42,7 +41,7 @@ def _location(app: str | None, store: str | None) -> tuple[str, str | None]:
         running = find_running(app)
     except PipelineNotFoundError:
         raise PipelineNotFoundError(_not_found(app)) from None
-    return running.store or store_of(running.control, running.name), app
+    return running.store or default_store(running.control, running.name), app
 
 
 def _not_found(app: str | None) -> str:

@@ -7,6 +7,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from foretide.control_folder.filesystem import local_path
 from foretide.errors import PipelineNotFoundError
 
 
@@ -23,6 +24,12 @@ class Running:
 def home() -> Path:
     """Foretide's own folder: `FORETIDE_HOME`, or `.foretide` in the user's home."""
     return Path(os.environ.get("FORETIDE_HOME") or Path.home() / ".foretide") / "running"
+
+
+def default_store(control_folder: str, pipeline: str) -> str:
+    """Where a pipeline keeps its metrics by default: in its control folder if that is local, else in Foretide's."""
+    local = local_path(control_folder)
+    return str(home().parent / "metrics" / f"{pipeline}.db" if local is None else local / "metrics.db")
 
 
 def announce(running: Running) -> None:

@@ -35,7 +35,9 @@ def evaluate(
     latest: Annotated[int, typer.Option(help="How many of the last steps are drawn.", min=2)] = 300,
     json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
-    """Score models on the last part of a series: each forecast is made from what came before it alone.
+    """Evaluate the models on the last part of a series.
+
+    Each forecast is made from the values before it alone.
 
     RMSE is of the mean, also relative to the last value's; MAPE and sMAPE are of the median; then how often the truth
     lay inside the 80 % and 95 % intervals, the time to learn what comes before the part that is scored, and the time

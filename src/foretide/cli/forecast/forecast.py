@@ -35,7 +35,7 @@ def forecast(
     plot: Annotated[Path | None, typer.Option(help="Draw it there, as .png or .svg.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Say what comes after the last value of a series, with intervals.
+    """Forecast a load, with intervals.
 
     The saved model in the folder is not changed.
     """

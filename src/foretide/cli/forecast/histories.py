@@ -6,8 +6,7 @@ from pathlib import Path
 
 from foretide.errors import ForecastError, PipelineNotFoundError
 from foretide.forecasting.series import Series, load_series, on_a_grid
-from foretide.runtime.monitoring.monitor import store_of
-from foretide.status.running import find_running
+from foretide.status.running import default_store, find_running
 from foretide.store.metric_store import MetricStore
 from foretide.workloads.traces import TRACES
 
@@ -28,7 +27,7 @@ def load_history(source: str, column: str | None) -> Series:
         traces = ", ".join(TRACES)
         raise ForecastError(f"'{source}' is no file (.csv, .parquet), no trace ({traces}), and {error}") from error
     metric = column or LOAD
-    with MetricStore.open(running.store or store_of(running.control, running.name), create=False) as store:
+    with MetricStore.open(running.store or default_store(running.control, running.name), create=False) as store:
         samples = store.read(running.name, metrics=[metric], subjects=[running.name])
     if not samples:
         raise ForecastError(f"nothing was measured of {metric} of '{running.name}' yet")

@@ -36,7 +36,9 @@ def train(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print what was saved as JSON.")] = False,
 ) -> None:
-    """Train a model of load, score it out of sample, and save it with its scaling, features and scores.
+    """Train and save a model of a load.
+
+    It is scored out of sample and saved with its scaling, features and scores.
 
     With --continue the saved model learns what the series has gained since and is fitted again from where it was.
     """

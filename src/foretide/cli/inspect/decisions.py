@@ -25,9 +25,9 @@ def decisions(
     acted: Annotated[bool, typer.Option("--acted", help="Only those that changed something.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List what the control loop decided, why, and how it turned out.
+    """List the decisions of the control loop.
 
-    Decisions in which there was nothing to say are not kept.
+    What was decided, why, and with which effect. Cycles without anything to report are not kept.
     """
     problems: list[str] = []
     with opened_store(app, store) as (found, name):

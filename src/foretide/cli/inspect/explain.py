@@ -36,7 +36,10 @@ def explain(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Say why something was decided: what was seen, foreseen, wanted and chosen, and what came of it."""
+    """Explain a decision of the control loop.
+
+    What was measured and forecast, what each policy asked for, what was chosen, and the effect.
+    """
     problems: list[str] = []
     with opened_store(app, store) as (found, name):
         meant = _find(found, name, decision, problems)

@@ -63,7 +63,10 @@ def metrics(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show it live, until Ctrl-C.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is measured of a pipeline: query, operators, edges, workers, machines, alarms."""
+    """Show the metrics of a pipeline.
+
+    The newest values of the query, its operators, edges, workers and machines, and recent alarms.
+    """
     with opened_store(app, store) as (found, name):
         if export is not None:
             rows = _export(found, name, export, level, step)

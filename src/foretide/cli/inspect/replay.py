@@ -42,7 +42,10 @@ def replay(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what policies would have decided over the recorded history of a pipeline. Nothing is touched."""
+    """Replay policies over the recorded history of a pipeline.
+
+    Shows what they would have decided. The pipeline and its store are not changed.
+    """
     check_plot(plot)
     _check_no_target(sets or [])
     settings = chosen_settings(config, sets, policy)

@@ -9,7 +9,7 @@ import typer
 
 from foretide.cli.pipelines import AppOption, ControlOption, JsonOption, find_folder
 
-app = typer.Typer(help="Admission limits of a running pipeline.", no_args_is_help=True)
+app = typer.Typer(help="Show and set the admission limits of a running pipeline.", no_args_is_help=True)
 
 
 @app.command()

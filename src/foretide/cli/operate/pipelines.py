@@ -43,7 +43,10 @@ def list_pipelines(*, as_json: JsonOption = False) -> None:
 
 
 def status(app: AppArgument = None, control: ControlOption = None, *, as_json: JsonOption = False) -> None:
-    """Show how a pipeline and its control loop are: the last batch, the target, decisions, and what is wrong."""
+    """Show the state of a pipeline and its control loop.
+
+    The last batch, the target, recent decisions and forecasts, and problems.
+    """
     folder = find_folder(app, control)
     batch, loop = folder.status(), folder.control()
     if as_json:
@@ -89,7 +92,10 @@ def stop(
     *,
     wait: Annotated[bool, typer.Option(help="Wait until it has stopped.")] = True,
 ) -> None:
-    """Stop a pipeline after its batch; a later start on its checkpoint goes on from there."""
+    """Stop a pipeline after its current batch.
+
+    A later start on the same checkpoint continues from there.
+    """
     folder = find_folder(app, control)
     if all(running.control != folder.location for running in list_running()):
         raise ControlFolderError(f"nothing runs on '{folder.location}', so there is nothing to stop")
@@ -109,7 +115,10 @@ def drain(
     *,
     back: Annotated[bool, typer.Option("--back", help="Let it have tasks again.")] = False,
 ) -> None:
-    """Take a host (or executor) out of all pipelines: no more tasks from the next batch on, until it is let back in."""
+    """Take a host or an executor out of service.
+
+    It gets no more tasks from the next batch on, until it is released.
+    """
     if control or app:
         folders = [find_folder(app, control)]
     else:
@@ -130,7 +139,10 @@ def restart(
     pool: Annotated[list[str] | None, typer.Option(help="Tasks behind an edge, such as `extract=6`.")] = None,
     reason: Annotated[str, typer.Option(help="Why, for the journal.")] = "a person asked for it",
 ) -> None:
-    """Restart a pipeline from its checkpoint with what nothing live can change. Its control loop does it."""
+    """Restart a pipeline from its checkpoint.
+
+    For changes that cannot be made while it runs. The control loop performs the restart.
+    """
     folder = find_folder(app, control)
     loop = folder.control()
     if not loop or loop.get("ended"):

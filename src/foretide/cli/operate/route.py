@@ -12,7 +12,7 @@ from rich.table import Table
 from foretide.cli.pipelines import AppOption, ControlOption, JsonOption, find_folder
 from foretide.routing.table import RouteTable, parse_ratio
 
-app = typer.Typer(help="Routes of a running pipeline.", no_args_is_help=True)
+app = typer.Typer(help="Show and set the routes of a running pipeline.", no_args_is_help=True)
 
 
 @app.command()

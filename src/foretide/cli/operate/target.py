@@ -14,7 +14,7 @@ from foretide.control_folder.folder import ControlFolder
 from foretide.durations import parse_duration
 from foretide.errors import ControlSettingError
 
-app = typer.Typer(help="Latency and budget that a running pipeline is held to.", no_args_is_help=True)
+app = typer.Typer(help="Show and set the latency target of a running pipeline.", no_args_is_help=True)
 _QUANTILES = ("mean", "p50", "p95", "p99")
 
 

@@ -24,9 +24,9 @@ def plan(
     latency: Annotated[float | None, typer.Option(help="Seconds to stay below with the fewest.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")] = False,
 ) -> None:
-    """Say how many processors each operator should get, what that brings, and why.
+    """Plan the processors of each operator from a model.
 
-    Give either --budget or --latency.
+    Shows the allocation, the expected latency and the next best alternatives. Give either --budget or --latency.
     """
     try:
         text = file.read_text(encoding="utf-8")

@@ -36,7 +36,10 @@ def simulate(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     seed: Annotated[int | None, typer.Option(help="Of the random numbers, in place of the file's.", min=0)] = None,
 ) -> None:
-    """Simulate a model: latency, queues and utilization, with confidence intervals."""
+    """Simulate a model.
+
+    Shows latency, queue lengths and utilization, with confidence intervals.
+    """
     try:
         figure = None if plot is None else _figure(plot)
         model = _read(file)

@@ -13,7 +13,7 @@ from foretide.apps.registry import APPS
 def apps(*, as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
     """List the applications."""
     if as_json:
-        typer.echo(json.dumps({name: app.summary for name, app in APPS.items()}))
+        typer.echo(json.dumps(APPS))
         return
-    for name, app in APPS.items():
-        typer.echo(f"{name:20} {app.summary}")
+    for name, summary in APPS.items():
+        typer.echo(f"{name:20} {summary}")

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from foretide.apps.app import Load
 from foretide.apps.disturbance import cpu_hog, pin, pin_executors
-from foretide.apps.registry import find_app
+from foretide.apps.registry import APPS, find_app
 from foretide.apps.verify import Verification, is_over, origin_of, replay_of, verify
 from foretide.cli.pipelines import JsonOption
 from foretide.cli.run.run import warm_up
@@ -90,7 +90,10 @@ def demo(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Slow an executor down and let the load surge: first without control, then with it. About two minutes."""
+    """Slow an executor down and let the load surge, without control and with it.
+
+    Both runs take about two minutes together. A table and a plot compare their latencies.
+    """
     logging.getLogger("foretide").addHandler(logging.NullHandler())
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     script = Script(seconds, slow_at=seconds / 4, surge_at=seconds * 2 / 3, surge=1.6)
@@ -133,7 +136,7 @@ def _run(
     topology = app.build(load)
     plan = replay_of(topology)
     run = Run("control on" if controlled else "control off")
-    console.rule(f"{run.name}: {app.summary}, {plan.total_rows:,} rows in {script.seconds:g} s")
+    console.rule(f"{run.name}: {APPS[app.name]}, {plan.total_rows:,} rows in {script.seconds:g} s")
     pipeline = submit(spark, topology, Parquet(str(folder / "output")), str(folder / "checkpoint"))
     pipeline.on_report(lambda report, alarms: run.samples.append(sample_of(report, alarms, plan, app.edge)))
     controller = control(pipeline, target=Latency(p99="3s"), settings=load_settings(env={})) if controlled else None

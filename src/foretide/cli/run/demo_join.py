@@ -34,7 +34,10 @@ def join(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Join taxi orders with vehicle positions by cell: hot cells move, and are split while the join runs."""
+    """Join taxi orders with vehicle positions by cell.
+
+    Hot cells move, and the control loop splits them while the join runs.
+    """
     logging.getLogger("foretide").addHandler(logging.NullHandler())
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     city = City(seconds=seconds, orders=orders, positions=2 * orders, zipf=zipf, move_every=seconds)

@@ -50,7 +50,11 @@ def run(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Run an application under a replayed real load curve: split an edge anew midway, or let policies control it."""
+    """Run an application under a replayed real load curve.
+
+    Midway an edge is split in a new ratio, or policies control the pipeline. At the end the output is compared, row by
+    row, with what it has to be.
+    """
     logging.getLogger("foretide").addHandler(logging.NullHandler())
     app = find_app(name)
     settings = chosen_settings(config, sets, policy)

@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from foretide.apps.registry import APPS
 from foretide.apps.verify import taken_by
 from foretide.runtime.monitoring.tuple_latency import latency
 
@@ -103,7 +104,7 @@ class PlainLines:
     def __enter__(self) -> Self:
         curve = self._plan.source.curve
         self._print(
-            f"{self._app.name}: {self._app.summary}. {self._plan.total_rows:,} rows in {curve.duration:g} s along a "
+            f"{self._app.name}: {APPS[self._app.name]}. {self._plan.total_rows:,} rows in {curve.duration:g} s along a "
             f"real load curve; edge '{self._app.edge}' {f'goes to {self._ratio} midway' if self._ratio else 'stays'}."
         )
         return self
@@ -170,7 +171,7 @@ class LivePage(PlainLines):
         else:
             body = [along, _figures(samples), _tasks(samples, self._app.edge)]
         body += [Text(f"» {event}", style="yellow") for event in getattr(self, "_events", [])]
-        return Panel(Group(*body), title=f"foretide · {self._app.name}", subtitle=self._app.summary, width=100)
+        return Panel(Group(*body), title=f"foretide · {self._app.name}", subtitle=APPS[self._app.name], width=100)
 
 
 def _figures(samples: Sequence[BatchRow]) -> Table:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foretide.control_folder.filesystem import local_path
 from foretide.metrics.from_batch import BatchContext, stream_samples
 from foretide.metrics.slowness import slowness_samples
 from foretide.runtime.monitoring.alarms import AlarmManager
@@ -18,7 +16,7 @@ from foretide.runtime.monitoring.latest import LatestValues
 from foretide.runtime.monitoring.prometheus import PrometheusEndpoint
 from foretide.runtime.monitoring.sampler import Sampler
 from foretide.runtime.monitoring.tuple_latency import TupleLatency
-from foretide.status.running import home
+from foretide.status.running import default_store
 from foretide.store.metric_store import MetricStore
 from foretide.store.records import AlarmRecord
 from foretide.store.writer import StoreWriter, WriterSettings
@@ -49,7 +47,7 @@ class Monitor:
         self._board = LatestValues(topology.name, settings.smoothing)
         self._before: float | None = None
         self._listeners: list[Callable[[list[Sample]], None]] = []
-        self.store = store_of(control, topology.name) if settings.store is None else settings.store
+        self.store = default_store(control, topology.name) if settings.store is None else settings.store
         self.writer = self._open_writer(settings.retention) if self.store else None
         self._desk = AlarmManager(topology.name, settings.rules, self._keep_alarms, settings.webhook)
         self._surroundings = Sampler(
@@ -129,13 +127,6 @@ class Monitor:
         store = self.writer.problem if self.writer is not None else None
         found = [*self._surroundings.problems.values(), store, self._desk.problem]
         return [problem for problem in found if problem]
-
-
-def store_of(control: str, pipeline: str) -> str:
-    """Where a pipeline's metrics are kept unless said otherwise: beside its routes, if that is on a local disk."""
-    local = local_path(control)
-    place: Path = home().parent / "metrics" / f"{pipeline}.db" if local is None else local / "metrics.db"
-    return str(place)
 
 
 def _record(at: float, alarm: AuditFailure) -> AlarmRecord:
