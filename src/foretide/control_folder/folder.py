@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from foretide.control_folder.filesystem import Filesystem, open_publication
+from foretide.control_folder.filesystem import Filesystem, open_filesystem
 from foretide.errors import ControlFolderError, RouteError
 from foretide.joins.placement.spec import JoinSpec, past_from_data, past_to_data
 from foretide.joins.placement.timeline import Timeline
@@ -56,7 +56,7 @@ class ControlFolder:
 
     def __init__(self, location: str, publication: Filesystem | None = None) -> None:
         self.location = location
-        self._publication = publication or open_publication(location)
+        self._publication = publication or open_filesystem(location)
 
     @property
     def routes_url(self) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretide.errors import ForecastError, ModelFolderError
+from foretide.files import atomic_write
 from foretide.forecasting.forecaster import State
 from foretide.forecasting.load.base import LoadModel
 from foretide.forecasting.load.ensemble import Ensemble
@@ -77,8 +77,8 @@ def save_state(folder: Path, state: State, told: Mapping[str, Any]) -> None:
     about = {"format": FORMAT, **told, "arrays": name, "sha256": digest, "state": tree}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / name, packed.getvalue())
-        _write(folder / "model.json", json.dumps(about, indent=1).encode())
+        atomic_write(folder / name, packed.getvalue())
+        atomic_write(folder / "model.json", json.dumps(about, indent=1).encode())
         for old in folder.glob("arrays-*.npz"):
             if old.name != name:
                 old.unlink(missing_ok=True)
@@ -171,13 +171,3 @@ def _joined(value: Any, arrays: Arrays) -> Any:
             return arrays[value[_ARRAY]]
         return {key: _joined(item, arrays) for key, item in value.items()}
     return [_joined(item, arrays) for item in value] if isinstance(value, list) else value
-
-
-def _write(path: Path, content: bytes) -> None:
-    """All at once: write beside it, then rename."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import http.client
 import math
-import re
 import time
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from foretide.metrics.metric import Sample
 from foretide.probes.machine import MachineCounters, machine_samples
@@ -18,8 +19,7 @@ TIMEOUT = 2.0
 
 _LARGEST = 16 << 20
 _CHUNK = 1 << 16
-_LINE = re.compile(r'node_(\w+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})? (\S+)')
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_PREFIX = "node_"
 
 
 class ProbeUnavailableError(Exception):
@@ -120,14 +120,14 @@ def parse_node_exporter(text: str, host: str, at: float, clock: float) -> Machin
 
 
 def _numbers(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Name, labels and value of each finite number."""
+    """Name, labels and value of each finite number. A line that cannot be parsed does not spoil the others."""
     for line in text.splitlines():
-        found = _LINE.match(line)
-        if found is None:
+        if not line.startswith(_PREFIX):
             continue
         try:
-            value = float(found[3])
+            parsed = [sample for family in text_string_to_metric_families(line) for sample in family.samples]
         except ValueError:
             continue
-        if math.isfinite(value):
-            yield found[1], dict(_LABEL.findall(found[2] or "")), value
+        for sample in parsed:
+            if math.isfinite(sample.value):
+                yield sample.name.removeprefix(_PREFIX), sample.labels, float(sample.value)

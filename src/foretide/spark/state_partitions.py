@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from foretide.control_folder.filesystem import open_publication
+from foretide.control_folder.filesystem import open_filesystem
 from foretide.errors import ActionError
 from foretide.topology.sinks import Json, Parquet, Sink
 
@@ -22,7 +22,7 @@ _HEADER = "v1"
 
 def repartition_state(spark: Any, checkpoint: str, sink: Sink, partitions: int) -> None:
     """Repartition the state of a stopped query whose last batch was committed."""
-    offsets = open_publication(f"{checkpoint}/offsets")
+    offsets = open_filesystem(f"{checkpoint}/offsets")
     last = last_entry(spark, checkpoint, "offsets")
     if partitions_of(offsets.read(str(last)) or "") == partitions:
         return
@@ -33,7 +33,7 @@ def repartition_state(spark: Any, checkpoint: str, sink: Sink, partitions: int) 
         raise ActionError(f"Spark could not give the state {partitions} partitions: {said}") from error
     if isinstance(sink, Parquet | Json):
         interval = int(spark.conf.get(_INTERVAL, "10"))
-        tell_sink(open_publication(f"{sink.path}/_spark_metadata"), last + 1, interval)
+        tell_sink(open_filesystem(f"{sink.path}/_spark_metadata"), last + 1, interval)
 
 
 def partitions_of(entry: str) -> int | None:

@@ -7,8 +7,13 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from platformdirs import user_data_path
+
 from foretide.control_folder.filesystem import local_path
 from foretide.errors import PipelineNotFoundError
+from foretide.files import atomic_write
+
+_PRIVATE = 0o600  # the URL of a store may contain a password
 
 
 @dataclass(frozen=True)
@@ -21,23 +26,20 @@ class Running:
     store: str | None = None
 
 
-def home() -> Path:
-    """Foretide's own folder: `FORETIDE_HOME`, or `.foretide` in the user's home."""
-    return Path(os.environ.get("FORETIDE_HOME") or Path.home() / ".foretide") / "running"
+def foretide_home() -> Path:
+    """Foretide's own folder: `FORETIDE_HOME`, or the user's folder for application data."""
+    return Path(os.environ.get("FORETIDE_HOME") or user_data_path("foretide"))
 
 
 def default_store(control_folder: str, pipeline: str) -> str:
     """Where a pipeline keeps its metrics by default: in its control folder if that is local, else in Foretide's."""
     local = local_path(control_folder)
-    return str(home().parent / "metrics" / f"{pipeline}.db" if local is None else local / "metrics.db")
+    return str(foretide_home() / "metrics" / f"{pipeline}.db" if local is None else local / "metrics.db")
 
 
 def announce(running: Running) -> None:
     """Let other terminals find a pipeline."""
-    home().mkdir(parents=True, exist_ok=True)
-    file = _file(running.name, running.pid)
-    file.touch(mode=0o600)  # the address of a store may hold a password
-    file.write_text(json.dumps(asdict(running)), encoding="utf-8")
+    atomic_write(_file(running.name, running.pid), json.dumps(asdict(running)), _PRIVATE)
 
 
 def withdraw(running: Running) -> None:
@@ -48,7 +50,7 @@ def withdraw(running: Running) -> None:
 def list_running() -> list[Running]:
     """All pipelines whose process is alive; what dead ones left behind is cleared away."""
     found = []
-    for file in sorted(home().glob("*.json")):
+    for file in sorted(_folder().glob("*.json")):
         try:
             running = Running(**json.loads(file.read_text(encoding="utf-8")))
         except (ValueError, TypeError, OSError):
@@ -74,8 +76,12 @@ def find_running(name: str | None) -> Running:
     raise PipelineNotFoundError(f"no pipeline '{name}' runs here. Running: {names}")
 
 
+def _folder() -> Path:
+    return foretide_home() / "running"
+
+
 def _file(name: str, pid: int) -> Path:
-    return home() / f"{name}-{pid}.json"
+    return _folder() / f"{name}-{pid}.json"
 
 
 def _alive(pid: int) -> bool:

@@ -6,10 +6,7 @@ A file appears under its name all at once. What is exported may be larger than m
 from __future__ import annotations
 
 import math
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from foretide.errors import StoreError
+from foretide.files import atomic_path
 from foretide.metrics.catalogue.registry import CATALOGUE
 from foretide.metrics.metric import Level, Sample
 from foretide.store.metric_store import MetricStore
@@ -130,24 +128,12 @@ def _in_chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
 def _write(path: str | Path, schema: Any, chunks: Iterator[list[Row]]) -> int:
     """Write chunks of rows as a Parquet file, and say how many rows there were."""
     count = 0
-    with _appearing_at_once(Path(path)) as temporary, parquet.ParquetWriter(temporary, schema) as file:
-        for rows in filter(None, chunks):
-            columns = zip(zip(*rows, strict=True), schema.types, strict=True)
-            file.write_batch(pa.record_batch([pa.array(values, kind) for values, kind in columns], schema=schema))
-            count += len(rows)
-    return count
-
-
-@contextmanager
-def _appearing_at_once(path: Path) -> Iterator[Path]:
-    """A temporary name to write to. It becomes the file when all went well, and is gone otherwise."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-            temporary = Path(folder) / path.name
-            yield temporary
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
-            temporary.replace(path)
+        with atomic_path(Path(path)) as temporary, parquet.ParquetWriter(temporary, schema) as file:
+            for rows in filter(None, chunks):
+                columns = zip(zip(*rows, strict=True), schema.types, strict=True)
+                file.write_batch(pa.record_batch([pa.array(values, kind) for values, kind in columns], schema=schema))
+                count += len(rows)
     except OSError as error:
         raise StoreError(f"cannot export to '{path}': {error}") from error
+    return count
