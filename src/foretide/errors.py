@@ -28,11 +28,11 @@ ForetideError
  |- ControlError             a control loop that was set up or spoken to wrongly
  |   |- ControlSettingError      a setting of a policy or guard out of its bounds; says which and what would do
  |   |- ActionError              an action that makes no sense, such as a pool of no replicas
- |   |- DecisionFormatError      a kept decision that cannot be read back
  |   |- DecisionNotFoundError    no decision was kept, or none of that number
  |   '- ReplayError              a history that lacks what a replay needs
  |- SettingsError            a setting that is unknown, of the wrong type or impossible; names where it was given
  |- DurationError            a number or text that is no duration
+ |- CodecError               JSON that does not fit the type it is read as; names the field
  |- JoinError                a join of two streams that cannot run; lists all its problems
  |- JoinPlanError            a plan of a skewed join that would not be exact, so it was refused
  |   |- PlanFormatError          a plan file that is damaged, or of another release
@@ -264,8 +264,13 @@ class ActionError(ControlError):
     """An action that makes no sense whatever the state of the query."""
 
 
-class DecisionFormatError(ControlError):
-    """A kept decision that cannot be read back: damaged, or written by a later release."""
+class CodecError(ForetideError):
+    """JSON that does not fit the type it is read as. `path` names the field, such as `setup.operators[0].pool`."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"{path}: {problem}" if path else problem)
 
 
 class SettingsError(ForetideError):

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foretide.control.actions.registry import Quarantine, Release, SetAdmission, SetExecutors, SetReplicas
-from foretide.control.decisions.codec import from_json, to_json
 from foretide.control.decisions.decision import Decision
+from foretide.control.decisions.decision_json import from_json, to_json
 from foretide.control.policies.admission import Admission, AdmissionSettings
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.processors import Processors

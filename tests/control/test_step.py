@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from control.worlds import even, loaded, observed, world
 from foretide.control.actions.registry import Quarantine, SetExecutors, SetReplicas
-from foretide.control.decisions.codec import from_json, to_json
 from foretide.control.decisions.decision import Decision, Wish
+from foretide.control.decisions.decision_json import from_json, to_json
 from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.decisions.explain import explain
 from foretide.control.settings import GuardSettings

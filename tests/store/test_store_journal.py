@@ -139,7 +139,7 @@ def test_damaged_rows_are_told_and_left_out(store, location):
     told = []
     assert ids(store.decisions("p", on_problem=told.append)) == [5]
     assert [line.split(" of the store")[0] for line in told] == [f"decision {number}" for number in (1, 2, 3, 4)]
-    assert "format 9; this release reads 1" in told[2]
+    assert "format: this release reads format 1, got 9" in told[2]
     assert not store.set_effect("p", BETTER)
     assert store.setups("p", on_problem=told.append) == [replace(RECORDED, at=6.0)]
     assert told[-1].startswith("setup 5 of the store was left out")

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, func, select
 
-from foretide.control.decisions.codec import from_json, to_json
 from foretide.control.decisions.decision import Decision, Effect
+from foretide.control.decisions.decision_json import from_json, to_json
 from foretide.control.decisions.news import entries
 from foretide.control.history.recorded import RecordedWorld
-from foretide.errors import DecisionFormatError
+from foretide.errors import CodecError
 from foretide.store.queries import upsert
 from foretide.store.retention import keep_newest
 from foretide.store.schema import DECISIONS, SETUPS
@@ -68,7 +68,7 @@ def read_back(rows: Iterable[tuple[float, str]], kind: type[T], what: str, on_pr
     for number, text in rows:
         try:
             yield from_json(kind, text)
-        except DecisionFormatError as error:
+        except CodecError as error:
             on_problem(f"{what} {number:.15g} of the store was left out: {error}")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from foretide.control.decisions.codec import to_json
 from foretide.control.decisions.decision import Decision
+from foretide.control.decisions.decision_json import to_json
 from foretide.control.history.recorded import RecordedWorld
 from foretide.metrics.metric import Sample
 

@@ -10,8 +10,8 @@ from sqlalchemy import create_engine
 from typer.testing import CliRunner
 
 from foretide.cli import app
-from foretide.control.decisions.codec import to_json
 from foretide.control.decisions.decision import Decision
+from foretide.control.decisions.decision_json import to_json
 from foretide.control.history.recorded import RecordedWorld
 from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.replicas import Replicas

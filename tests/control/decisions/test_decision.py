@@ -18,10 +18,10 @@ from foretide.control.actions.registry import (
     SetReplicas,
     SetSplit,
 )
-from foretide.control.decisions.codec import from_json, to_json
 from foretide.control.decisions.decision import Contest, Decision, Effect, Expectation, Fact, Intervention, Wish
+from foretide.control.decisions.decision_json import from_json, to_json
 from foretide.control.decisions.explain import explain, summary
-from foretide.errors import DecisionFormatError
+from foretide.errors import CodecError
 
 names = st.text(min_size=1, max_size=8)
 grids = st.lists(st.lists(st.integers(0, 9), min_size=2, max_size=2).map(tuple), min_size=1, max_size=3).map(tuple)
@@ -95,7 +95,7 @@ def test_every_decision_can_be_explained(decision):
     ],
 )
 def test_a_damaged_decision_is_refused(text):
-    with pytest.raises(DecisionFormatError):
+    with pytest.raises(CodecError):
         from_json(Decision, text)
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.control.actions.registry import Quarantine, SetReplicas, SetSplit
-from foretide.control.decisions.codec import from_json, to_json
 from foretide.control.decisions.decision import Contest, Decision, Effect, Intervention, Wish
+from foretide.control.decisions.decision_json import from_json, to_json
 from foretide.control.decisions.news import entries
 from foretide.control.decisions.progress import courses
 from foretide.control.history.recorded import RecordedWorld
@@ -25,7 +25,7 @@ from foretide.control.step import Control, step
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import OperatorSetup, Setup, Target
 from foretide.control.world.world import World
-from foretide.errors import DecisionFormatError
+from foretide.errors import CodecError
 from foretide.joins.plan import JoinPlan, KeyGrid, KeyLoad, TailLoad
 from foretide.joins.view import JoinView
 from foretide.metrics.metric import Sample
@@ -117,7 +117,7 @@ def test_a_damaged_setup_is_refused_by_one_kind_of_error(record, data):
     damaged = text[:place] + data.draw(st.sampled_from(["", "x", "0", '"', "null", "-1"])) + text[place + 1 :]
     try:
         from_json(RecordedWorld, damaged)
-    except DecisionFormatError:
+    except CodecError:
         return
 
 
@@ -127,7 +127,7 @@ def test_a_damaged_setup_is_refused_by_one_kind_of_error(record, data):
      {"setup": {"query": "q", "operators": [{"name": "a", "pool": 0}]}}, {"format": 2}, {"at": "soon"}],
 )  # fmt: skip
 def test_what_has_another_type_or_makes_no_sense_is_refused(change):
-    with pytest.raises(DecisionFormatError):
+    with pytest.raises(CodecError):
         from_json(RecordedWorld, json.dumps({**json.loads(to_json(RECORDED)), **change}))
 
 

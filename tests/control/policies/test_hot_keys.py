@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from foretide.control.actions.registry import SetExecutors, SetJoinPlan
-from foretide.control.decisions.codec import from_json, to_json
 from foretide.control.decisions.decision import Decision, Wish
+from foretide.control.decisions.decision_json import from_json, to_json
 from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import Setup

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -12,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from foretide.control.decisions.codec import to_json
 from foretide.control.decisions.decision import Decision
+from foretide.control.decisions.decision_json import to_data
 from foretide.control.decisions.explain import summary
 
 _STYLES = {"better": "green", "worse": "red", "never observed": "red"}
@@ -22,8 +21,7 @@ _LONGEST_REASON = 3
 
 def as_values(decision: Decision) -> dict[str, Any]:
     """Everything that is kept of a decision, and what it comes to in a line."""
-    kept: dict[str, Any] = json.loads(to_json(decision))
-    return {**kept, "acted": decision.acted, "summary": summary(decision)}
+    return {**to_data(decision), "acted": decision.acted, "summary": summary(decision)}
 
 
 def moment(at: float) -> str:
