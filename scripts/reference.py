@@ -137,6 +137,8 @@ def _bounds(parameter: Any) -> str:
 def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
+    if isinstance(parameter.show_default, str):
+        return f"`{parameter.show_default}`"
     shown = not callable(parameter.default) and parameter.default not in (None, "", False)
     return f"`{getattr(parameter.default, 'value', parameter.default)}`" if shown else ""
 

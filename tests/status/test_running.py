@@ -89,7 +89,7 @@ def test_several_pipelines_need_a_name_and_are_listed():
 def test_two_pipelines_of_one_name_need_the_control_folder():
     announce(running("same"))
     announce(running("same", os.getppid()))
-    with pytest.raises(PipelineNotFoundError, match="--control"):
+    with pytest.raises(PipelineNotFoundError, match="--control-folder"):
         find_running("same")
 
 

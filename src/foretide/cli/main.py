@@ -16,10 +16,9 @@ from foretide.errors import ForetideError
 
 _COMMANDS = {
     "run": ("run.run:run", "Run an application under a replayed real load curve."),
-    "demo": ("run.demo:demo", "Slow an executor down and let the load surge, without control and with it."),
-    "join": ("run.demo_join:join", "Join taxi orders with vehicle positions by cell."),
+    "demo": ("run.demo:app", "Run a demonstration."),
     "apps": ("run.apps:apps", "List the applications."),
-    "topology": ("run.topology:app", "Look at topologies."),
+    "topology": ("run.apps:topology", "Show topologies."),
     "list": ("operate.pipelines:list_pipelines", "List the pipelines that run on this machine."),
     "status": ("operate.pipelines:status", "Show the state of a pipeline and its control loop."),
     "stop": ("operate.pipelines:stop", "Stop a pipeline after its current batch."),

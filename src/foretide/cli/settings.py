@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from foretide.cli.pipelines import JsonOption
+from foretide.cli.options import JsonOption
 from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
 from foretide.settings.kinds import said
 from foretide.settings.load import LoadedSettings, in_force

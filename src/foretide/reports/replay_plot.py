@@ -1,4 +1,4 @@
-"""Draws a replay: load, latency, and what would have been done when, a line for each thing that it is done to."""
+"""Plot of a replay: load, latency, and the actions over time, one line per target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from foretide.control.actions.registry import (
 )
 from foretide.control.history.replay import Advice
 from foretide.control.world.world import World
-from foretide.reports.forecast_plot import new_figure
+from foretide.reports.figure import new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ _MOST_LABELS = 60
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a picture needs of a batch: tuples due a second, seconds that tuples took, seconds that they may take."""
+    """What a picture needs of a batch: tuples due per second, seconds that tuples took, seconds that they may take."""
 
     at: float
     load: float | None
@@ -50,7 +50,7 @@ class Point:
 
 
 def draw_replay(points: Sequence[Point], said: Sequence[Advice], path: Path) -> None:
-    """Write the picture; the ending of the path says which kind."""
+    """Plot load, latency and actions over time."""
     figure = new_figure()
     targets = list(dict.fromkeys(action.target for each in said for action in each.decision.actions))
     figure.set_size_inches(10, 6 + 0.25 * len(targets))
@@ -58,7 +58,7 @@ def draw_replay(points: Sequence[Point], said: Sequence[Advice], path: Path) -> 
         3, 1, sharex=True, gridspec_kw={"height_ratios": [3, 3, 1 + 0.3 * len(targets)]}
     )
     _curve(load, [(each.at, each.load) for each in points], "tab:blue")
-    load.set_ylabel("tuples due a second")
+    load.set_ylabel("tuples due per second")
     _curve(latency, [(each.at, each.latency) for each in points], "tab:red")
     latency.set_ylabel(f"latency {points[-1].quantile}, s")
     if any(each.target is not None for each in points):
@@ -71,8 +71,7 @@ def draw_replay(points: Sequence[Point], said: Sequence[Advice], path: Path) -> 
     for axes in (load, latency, done):
         axes.grid(alpha=0.3)
     _tell_time(done)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    save_figure(figure, path)
 
 
 def _tell_time(axes: Axes) -> None:

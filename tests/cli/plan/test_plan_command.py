@@ -1,12 +1,12 @@
 """`foretide plan FILE`: a table, JSON, and errors on stderr."""
 
 import json
+import sys
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from foretide.cli.plan.plan import plan
+from foretide.cli.main import app
 
 MODEL = """
 [[operator]]
@@ -44,13 +44,11 @@ task_cost = 0.002
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    app = typer.Typer()
-    app.command()(plan)
 
     def call(*arguments, text=MODEL, name="model.toml"):
         file = tmp_path / name
         file.write_text(text)
-        return CliRunner().invoke(app, [str(file), *arguments])
+        return CliRunner().invoke(app, ["plan", str(file), *arguments])
 
     return call
 
@@ -115,8 +113,17 @@ def test_micro_batches(run):
         ),
     ],
 )
-def test_errors_go_to_stderr_with_their_figures(run, arguments, text, says):
-    result = run(*arguments, text=text)
-    assert result.exit_code == 1
-    assert says in result.stderr
-    assert result.stdout == ""
+def test_errors_go_to_stderr_with_their_figures(tmp_path, capsys, monkeypatch, arguments, text, says):
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # Typer puts its own there
+    (tmp_path / "model.toml").write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        app(["plan", str(tmp_path / "model.toml"), *arguments])
+    assert ended.value.code == 1
+    printed = capsys.readouterr()
+    assert says in printed.err
+    assert printed.out == ""
+
+
+def test_a_latency_that_is_not_a_duration_is_a_usage_error(run):
+    assert run("--latency", "soon").exit_code == 2
+    assert json.loads(run("--latency", "1500ms", "--json").stdout)["asked"] == "latency"

@@ -1,4 +1,4 @@
-"""`foretide explain APP [DECISION]`: why that was decided, and what became of it."""
+"""`foretide explain [DECISION]`: why that was decided, and what became of it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from foretide.cli.inspect.tables import as_values, moment, tell_problems
-from foretide.cli.pipelines import JsonOption
-from foretide.cli.stores import StoreOption, opened_store
+from foretide.cli.options import AppOption, JsonOption, StoreOption
 from foretide.control.decisions.decision import Decision
 from foretide.control.decisions.explain import explain as in_sentences
 from foretide.control.decisions.progress import courses
 from foretide.errors import DecisionNotFoundError
+from foretide.status.stored import open_store
 from foretide.store.metric_store import MetricStore
 
 _LONGEST_LABEL = 24
@@ -28,10 +28,10 @@ _RECENT = 200
 
 
 def explain(
-    app: Annotated[str, typer.Argument(metavar="APP", help="The pipeline, or the path of its store.")],
     decision: Annotated[
-        int | None, typer.Argument(metavar="DECISION", help="Its number; the last that changed something unless said.")
+        int | None, typer.Argument(metavar="DECISION", help="Its number. Default: the last that changed something.")
     ] = None,
+    app: AppOption = None,
     store: StoreOption = None,
     *,
     as_json: JsonOption = False,
@@ -41,7 +41,7 @@ def explain(
     What was measured and forecast, what each policy asked for, what was chosen, and the effect.
     """
     problems: list[str] = []
-    with opened_store(app, store) as (found, name):
+    with open_store(app, store) as (found, name):
         meant = _find(found, name, decision, problems)
     if as_json:
         said = {"explanation": in_sentences(meant), "courses": [asdict(course) for course in courses(meant)]}

@@ -1,27 +1,34 @@
-"""`foretide replay APP`: what policies, with the settings in force, would have decided over the history in a store."""
+"""`foretide replay`: what policies, with the settings in force, would have decided over the history in a store."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from foretide.cli.forecast.tables import check_plot, progress_bar
+from foretide.cli.console import progress_bar
 from foretide.cli.inspect.tables import add_decision, as_values, moment, table_of_decisions, tell_problems
-from foretide.cli.pipelines import JsonOption
+from foretide.cli.options import (
+    AppOption,
+    DurationOption,
+    JsonOption,
+    PlotOption,
+    SinceOption,
+    StoreOption,
+    check_plot,
+)
 from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
-from foretide.cli.stores import AppArgument, StoreOption, opened_store
 from foretide.control.history.replay import Advice, advice
 from foretide.control.history.replay import replay as run_again
 from foretide.control.policies.prediction_error import PredictionError
 from foretide.control.world.world import World
 from foretide.reports.replay_plot import Point, draw_replay
+from foretide.status.stored import open_store
 from foretide.store.recording import Recording
 
 _NOTE = "What was in force stays as it was, so advice that nobody followed comes again."
@@ -29,16 +36,16 @@ _BLIND = f"Forecasts are not recorded, and {PredictionError().name} does nothing
 
 
 def replay(
-    app: AppArgument = None,
+    app: AppOption = None,
+    store: StoreOption = None,
     policy: PolicyOption = None,
     config: ConfigOption = None,
     sets: SetOption = None,
-    target_latency: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds that tuples may take, instead of what was to be held.")
+    latency: Annotated[
+        float | None, DurationOption(help="Latency target, such as 2s, instead of the recorded one.")
     ] = None,
-    since: Annotated[float | None, typer.Option(min=0, help="Only of the last so many seconds.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw it there, as .png or .svg.")] = None,
-    store: StoreOption = None,
+    since: SinceOption = None,
+    plot: PlotOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,12 +59,12 @@ def replay(
     control = settings.to_control()
     policies = [each.name for each in control.policies]
     problems: list[str] = []
-    with opened_store(app, store) as (found, name):
+    with open_store(app, store) as (found, name):
         begin = None if since is None else time.time() - since
         recording = Recording.of(found, name, since=begin, on_problem=problems.append)
         points: list[Point] = []
         with progress_bar(f"replaying {name}") as progress:
-            worlds = recording.worlds(latency=target_latency, smoothing=settings.monitoring.smoothing)
+            worlds = recording.worlds(latency=latency, smoothing=settings.monitoring.smoothing)
             said = advice(run_again(control, _noted(worlds, points, len(recording.ends), progress)))
     if plot is not None:
         draw_replay(points, said, plot)
@@ -71,7 +78,7 @@ def replay(
 def _check_no_target(sets: list[str]) -> None:
     """A target among the settings would go unheard, so it is refused."""
     if any(each.startswith("target.") for each in sets):
-        hint = "a replay has the recorded target; --target-latency asks for another"
+        hint = "a replay uses the recorded target; change it with --latency"
         raise typer.BadParameter(hint, param_hint="--set")
 
 

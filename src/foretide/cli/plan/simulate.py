@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from foretide.cli.options import JsonOption, PlotOption
 from foretide.errors import EnvironmentNotReadyError, ForetideError
 from foretide.queueing.model_file import model_from_json, model_from_toml
 from foretide.simulation.model import plan_of, scenario_of
@@ -32,8 +33,8 @@ def simulate(
         Path,
         typer.Argument(help="The model: TOML, or JSON if it ends in .json.", dir_okay=False, exists=True),
     ],
-    plot: Annotated[Path | None, typer.Option(help="Save a plot there, as .png or .svg.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    plot: PlotOption = None,
+    json: JsonOption = False,
     seed: Annotated[int | None, typer.Option(help="Of the random numbers, in place of the file's.", min=0)] = None,
 ) -> None:
     """Simulate a model.

@@ -65,7 +65,7 @@ class Actuator:
             case SetReplicas(edge, replicas):
                 self._published(self._folder.change_routes(lambda table: table.activate(edge, replicas)))
             case SetAdmission(spout, rows):
-                self._folder.limit_admission(spout, rows)
+                self._folder.orders.limit_admission(spout, rows)
             case Restart():
                 self._restarted(action)
             case SetExecutors(count):

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foretide.control.decisions.explain import summary
 from foretide.control.history.recorded import RecordedWorld
@@ -20,6 +20,7 @@ from foretide.control.step import Control, ControlState, step
 from foretide.control.world.forecasts import Forecasts
 from foretide.control.world.setup import Setup, Target
 from foretide.control.world.world import World
+from foretide.control_folder.status import ControlStatus, DecisionSummary
 from foretide.runtime.loop.orders import Orders
 
 if TYPE_CHECKING:
@@ -247,25 +248,24 @@ class Controller:
 
     # ---- for other terminals
 
-    def status(self) -> dict[str, Any]:
-        """How the loop is."""
-        target = self.target
+    def status(self, *, ended: bool = False) -> ControlStatus:
+        """The state of the loop."""
         changed = [decision for decision in self.decisions if decision.chosen][-_KEPT:]
-        return {
-            "at": time.time(),
-            "mode": self.control.mode,
-            "policies": [policy.name for policy in self.control.policies],
-            "target": {"latency": target.latency, "relaxed": target.relaxed, "quantile": target.quantile,
-                       "budget": target.budget},
-            "cycles": self.cycles,
-            "begun_anew": self._restarts,
-            "decisions": [{"id": each.id, "at": each.at, "says": summary(each)} for each in changed],
-            "problems": self.problems,
-            "forecasts": list(self._senses.seer.log) if self._senses.seer is not None else [],
-        }  # fmt: skip
+        return ControlStatus(
+            at=time.time(),
+            mode=self.control.mode,
+            policies=tuple(policy.name for policy in self.control.policies),
+            target=self.target,
+            cycles=self.cycles,
+            restarts=self._restarts,
+            decisions=tuple(DecisionSummary(each.id, each.at, summary(each)) for each in changed),
+            problems=tuple(self.problems),
+            forecasts=tuple(self._senses.seer.log) if self._senses.seer is not None else (),
+            ended=ended,
+        )
 
     def _say(self, *, ended: bool = False) -> None:
         try:
-            self._senses.folder.report_control({**self.status(), "ended": ended})
+            self._senses.folder.status.write(self.status(ended=ended))
         except Exception:
             log.exception("the state of the control loop cannot be written; it goes on")

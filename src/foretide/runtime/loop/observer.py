@@ -49,7 +49,7 @@ class Observer:
 
     def note_limits(self, at: float) -> None:
         """Remember the admission limits that are published now."""
-        limits = self._folder.admission()
+        limits = self._folder.orders.admission()
         if not self._limits or self._limits[-1][1] != limits:
             self._limits = [*self._limits[-_TABLES:], (at, limits)]
 
@@ -79,7 +79,7 @@ class Observer:
             executors=executors,
             quarantined=(self._levers.quarantined() & frozenset(executors)) - self._busy,
             young=frozenset(worker for worker in executors if self._batches[worker] < _GROWN_UP),
-            drained=self._folder.drained(),
+            drained=self._folder.orders.drained(),
             admission=self._admission,
             state_partitions=self._state_partitions,
             pools={name: route.pool for name, route in edges.items()},

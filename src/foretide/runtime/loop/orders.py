@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foretide.control.actions.registry import Action, Quarantine, QuarantineHost, Release, ReleaseHost, Restart
-from foretide.control.world.setup import Target
 from foretide.errors import ForetideError
 
 if TYPE_CHECKING:
     from foretide.control.world.observed import Observed
+    from foretide.control.world.setup import Target
     from foretide.control_folder.folder import ControlFolder
-
-_FIELDS = frozenset(field.name for field in fields(Target))
 
 
 class Orders:
@@ -26,10 +23,9 @@ class Orders:
 
     def target(self, initial: Target) -> Target:
         """The target with what a person has changed."""
-        changes = {name: value for name, value in self._folder.target().items() if name in _FIELDS}
         try:
-            target = replace(initial, **changes) if changes else initial
-        except (ForetideError, TypeError) as error:
+            target = self._folder.orders.target().apply(initial)
+        except ForetideError as error:
             self.problem = f"the target that was set makes no sense ({error}); the earlier one is held"
             return initial
         self.problem = None
@@ -41,23 +37,18 @@ class Orders:
         wanted: list[Action] = [_out(place, observed) for place in sorted(drained)]
         wanted += [_in(place, observed) for place in sorted(self._were_out - drained)]
         self._were_out = drained | {place for place in self._were_out if not _in(place, observed).in_force(observed)}
-        restart = self._restart(self._folder.wanted_restart(), observed)
+        restart = self._restart(observed)
         wanted += [] if restart is None else [restart]
         return tuple(action for action in wanted if not action.in_force(observed))
 
-    def _restart(self, asked: dict[str, Any], observed: Observed) -> Restart | None:
+    def _restart(self, observed: Observed) -> Restart | None:
         """A restart that was asked for since this loop began, and has not been tried; older ones are the past."""
-        at = asked.get("at")
-        if not isinstance(at, int | float) or at < self._since or observed.started > at:
-            return None
         try:
-            return Restart(
-                str(asked.get("reason") or "a person asked for it"),
-                asked.get("state_partitions"),
-                dict(asked.get("pools") or {}),
-                after=float(at),
-            )
-        except (ForetideError, TypeError, ValueError) as error:
+            order = self._folder.orders.restart()
+            if order is None or order.at < self._since or observed.started > order.at:
+                return None
+            return Restart(order.reason, order.state_partitions, order.pools, after=order.at)
+        except ForetideError as error:
             self.problem = f"the restart that was asked for makes no sense: {error}"
             return None
 

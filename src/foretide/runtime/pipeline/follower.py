@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from foretide.control_folder.filesystem import absolute
+from foretide.control_folder.status import PipelineStatus
 from foretide.errors import ForetideError, RouteError
 from foretide.metrics.audit import AuditFailure, audit
 from foretide.metrics.batch import BatchReport
@@ -69,7 +70,7 @@ class Follower:
 
     def follow(self) -> None:
         """Start the thread that follows the query, and monitoring."""
-        self.folder.clear_stop()
+        self.folder.orders.request_stop(stop=False)
         announce(self._running)
         if self.monitor is not None:
             self.monitor.start()
@@ -191,7 +192,7 @@ class Follower:
 
     def _obey(self) -> None:
         """Stop when that was asked for from another terminal."""
-        if self.folder.stop_wanted():
+        if self.folder.orders.stop_requested():
             log.warning("%s: stops, as asked for", self.topology.name)
             self.stop()
 
@@ -212,7 +213,7 @@ class Follower:
             self._raise_alarm(alarm)
         self._mend_routes(report.batch)
         if report.input_rows:
-            self.folder.report(_status(report, alarms))
+            self.folder.status.write(PipelineStatus.of(report, alarms))
         if self.monitor is not None:
             self._tell(self.monitor.see, report, alarms)
         for listener in self._listeners:
@@ -246,18 +247,3 @@ class Follower:
             message = f"edges cannot be audited: Spark's REST interface does not answer ({reason}); the query runs on"
             self._raise_alarm(AuditFailure("audit-unavailable", self.last_batch, None, message))
         self._told_unavailable = reason is not None
-
-
-def _status(report: BatchReport, alarms: list[AuditFailure]) -> dict[str, Any]:
-    edges = report.edges or {}
-    return {
-        "batch": report.batch,
-        "finished": report.finished,
-        "input_rows": report.input_rows,
-        "route_version": report.route_version,
-        "edges": {
-            name: {"written": flow.written, "read": flow.read, "per_task": flow.per_task}
-            for name, flow in edges.items()
-        },
-        "alarms": [alarm.message for alarm in alarms],
-    }

@@ -100,7 +100,7 @@ class Pipeline(Follower):
 
     def limit_admission(self, spout: str, rows: int | None) -> None:
         """Rows a batch that a replay spout may hand out, from the next batch on; None lifts the limit."""
-        self.folder.limit_admission(spout, rows)
+        self.folder.orders.limit_admission(spout, rows)
 
     def restart(self, wanted: Restart) -> None:
         """Stop between two batches and start again from the checkpoint, with other partitions or pools. Soon."""

@@ -200,7 +200,7 @@ class ReplayReader(DataSourceStreamReader):
         elapsed = time.time() - start["origin_ms"] / 1000
         due = max(start["row"], self._plan.available(elapsed, start["row"]))
         self._latest = {**start, "row": due}
-        most = ControlFolder(self._control).admission().get(self._spout, self._plan.source.max_rows)
+        most = ControlFolder(self._control).orders.admission().get(self._spout, self._plan.source.max_rows)
         return {**start, "row": due if most is None else min(due, start["row"] + most)}
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
