@@ -11,21 +11,6 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-from foretide.probes.rules import Gauge, Rate, Rule
-
-JVM_RULES: tuple[Rule, ...] = (
-    Gauge("worker_heap_bytes", "heap_bytes"),
-    Gauge("worker_non_heap_bytes", "non_heap_bytes"),
-    Gauge("worker_heap_capacity_bytes", "heap_capacity_bytes"),
-    Gauge("worker_old_generation_bytes", "old_generation_bytes"),
-    Rate("worker_gc_ms_per_second", "gc_ms"),
-    Rate("worker_gc_per_second", "gc_count"),
-    Rate("worker_safepoint_ms_per_second", "safepoint_ms"),
-    Rate("worker_compile_ms_per_second", "compile_ms"),
-    Gauge("worker_loaded_classes", "loaded_classes"),
-    Gauge("worker_jvm_threads", "jvm_threads"),
-)
-
 TRIES = 3
 """Readings in which a JVM without a file is asked for one. A JVM makes it in its first moments or never."""
 

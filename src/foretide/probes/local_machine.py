@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from foretide.metrics.catalogue.machine import CPU_MODES
 from foretide.metrics.metric import Sample
 from foretide.probes.machine import MachineCounters, machine_samples
-from foretide.probes.machine_rules import CPU_MODES
 
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from foretide.metrics.catalogue.machine import BUSIEST_CORE, CORE_RULES, CPU_MODES, HOST_RULES
+from foretide.metrics.counters import Reading, samples
 from foretide.metrics.metric import Sample
-from foretide.probes.machine_rules import CORE_RULES, CPU_MODES, HOST_RULES
-from foretide.probes.rules import Reading, samples
 
 Devices = Mapping[str, Mapping[str, float]]
 """Counters by device: cores, disks, interfaces."""
@@ -67,7 +67,7 @@ def _core_samples(name: str, before: MachineCounters | None, after: MachineCount
 def _busiest(cores: Collection[Sample], after: MachineCounters) -> Iterator[Sample]:
     busy = [sample.value for sample in cores if sample.metric == "machine_core_busy_percent"]
     if busy:
-        yield Sample("machine_busiest_core_percent", after.host, after.at, max(busy))
+        yield Sample(BUSIEST_CORE.name, after.host, after.at, max(busy))
 
 
 def _summed(counters: MachineCounters, other: MachineCounters | None) -> Reading:

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from foretide.metrics.catalogue.worker import PROCESS_RULES
+from foretide.metrics.counters import Reading, Rule, samples
 from foretide.metrics.metric import Sample
 from foretide.probes.process_files import (
     TICKS_PER_SECOND,
@@ -23,35 +25,6 @@ from foretide.probes.process_files import (
     read_swap,
     read_thread,
     thread_ids,
-)
-from foretide.probes.rules import Gauge, Rate, Reading, Rule, samples
-
-_PERCENT = 100 / TICKS_PER_SECOND
-
-PROCESS_RULES: tuple[Rule, ...] = (
-    Rate("worker_cpu_user_percent", "user_ticks", _PERCENT),
-    Rate("worker_cpu_system_percent", "system_ticks", _PERCENT),
-    Rate("worker_children_cpu_user_percent", "children_user_ticks", _PERCENT),
-    Rate("worker_children_cpu_system_percent", "children_system_ticks", _PERCENT),
-    Rate("worker_cpu_wait_percent", "waited_seconds", 100),
-    Gauge("worker_rss_bytes", "rss_bytes"),
-    Gauge("worker_children_rss_bytes", "children_rss_bytes"),
-    Gauge("worker_virtual_bytes", "virtual_bytes"),
-    Gauge("worker_swap_bytes", "swap_bytes"),
-    Rate("worker_minor_faults_per_second", "minor_faults"),
-    Rate("worker_major_faults_per_second", "major_faults"),
-    Gauge("worker_threads", "threads"),
-    Gauge("worker_children_threads", "children_threads"),
-    Gauge("worker_children", "children"),
-    Rate("worker_voluntary_switches_per_second", "voluntary"),
-    Rate("worker_involuntary_switches_per_second", "involuntary"),
-    Rate("worker_disk_read_bytes_per_second", "read_bytes"),
-    Rate("worker_disk_write_bytes_per_second", "write_bytes"),
-    Rate("worker_read_bytes_per_second", "rchar"),
-    Rate("worker_write_bytes_per_second", "wchar"),
-    Rate("worker_read_calls_per_second", "syscr"),
-    Rate("worker_write_calls_per_second", "syscw"),
-    Gauge("worker_open_files", "open_files"),
 )
 
 WALKS = 3
@@ -198,10 +171,10 @@ class _Tree:
         user = own.reaped_user_ticks + sum(stat.user_ticks + stat.reaped_user_ticks for stat in below)
         system = own.reaped_system_ticks + sum(stat.system_ticks + stat.reaped_system_ticks for stat in below)
         totals: dict[str, float] = {
-            "user_ticks": own.user_ticks + user,
-            "system_ticks": own.system_ticks + system,
-            "children_user_ticks": user,
-            "children_system_ticks": system,
+            "user_seconds": (own.user_ticks + user) / TICKS_PER_SECOND,
+            "system_seconds": (own.system_ticks + system) / TICKS_PER_SECOND,
+            "children_user_seconds": user / TICKS_PER_SECOND,
+            "children_system_seconds": system / TICKS_PER_SECOND,
             "minor_faults": own.minor_faults + sum(stat.minor_faults for stat in below),
             "major_faults": own.major_faults + sum(stat.major_faults for stat in below),
         }
