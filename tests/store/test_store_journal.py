@@ -67,7 +67,7 @@ def test_decisions_are_read_by_number_and_by_what_is_asked_for(store, made):
 def test_pipelines_do_not_see_the_decisions_of_each_other(store):
     store.write_decisions("a", [decision(1)])
     store.write_decisions("b", [decision(1, at=9.0), decision(2)])
-    store.write_setup("a", RECORDED)
+    store.write_setups("a", [RECORDED])
     assert store.decisions("a") == [decision(1)]
     assert (store.last_decision_id("a"), store.last_decision_id("c")) == (1, 0)
     assert (store.setup("b"), store.decisions("c")) == (None, [])
@@ -96,7 +96,7 @@ def test_decisions_are_bounded_by_count_and_by_age(store):
     store.write_decisions("p", [decision(number) for number in range(1, 31)], most=10)
     store.write_decisions("q", [decision(1)])
     assert ids(store.decisions("p")) == list(range(21, 31))
-    store.forget(25.0)
+    store.delete_before(25.0)
     assert ids(store.decisions("p")) == list(range(25, 31))
     assert store.decisions("q") == []
     assert journal_module.MOST_DECISIONS == 10_000
@@ -114,14 +114,14 @@ def test_many_decisions_are_written_in_parts_and_news_reach_across_them(store, m
 def test_forgetting_keeps_the_setup_that_was_in_force_at_the_moment(store, monkeypatch):
     setups = [replace(RECORDED, at=at) for at in (1.0, 2.0, 30.0)]
     store.write_setups("p", setups)
-    store.forget(10.0)
+    store.delete_before(10.0)
     assert store.setups("p") == setups[1:]
     assert store.setup("p") == setups[2]
-    store.forget(99.0)
+    store.delete_before(99.0)
     assert store.setups("p") == setups[2:]
     monkeypatch.setattr(journal_module, "MOST_SETUPS", 2)
     for at in (40.0, 50.0, 50.0):
-        store.write_setup("p", replace(RECORDED, at=at))
+        store.write_setups("p", [replace(RECORDED, at=at)])
     assert [each.at for each in store.setups("p")] == [40.0, 50.0]
 
 
@@ -166,7 +166,7 @@ def test_a_store_from_before_there_were_decisions_gets_their_tables_and_keeps_wh
     without_journal(location)
     with MetricStore.open(location, create=create) as store:
         store.write_decisions("p", [decision(1)])
-        store.write_setup("p", RECORDED)
+        store.write_setups("p", [RECORDED])
     with MetricStore.open(location, create=False) as store:
         assert (store.decisions("p"), store.setup("p")) == ([decision(1)], RECORDED)
         assert store.read("p") == [Sample("cpu", "w", 1.0, 2.0)]
@@ -187,7 +187,7 @@ def test_who_may_only_read_an_older_store_still_reads_its_samples(postgres):
 
 
 def test_the_writer_keeps_setups_and_decisions_and_applies_their_news(location):
-    with StoreWriter(partial(MetricStore.open, location), "p", WriterSettings(most_decisions=2)).start() as writer:
+    with StoreWriter(partial(MetricStore.open, location), "p", WriterSettings(max_decisions=2)).start() as writer:
         writer.put_setup(RECORDED)
         writer.put_decisions([decision(1), decision(2)])
         writer.put_decisions([decision(3, acts=False, news=(replace(BETTER, decision=2),)), decision(0)])

@@ -75,17 +75,14 @@ def draw_run(batches: Sequence[BatchRow], path: Path, edge: str) -> None:
 
 def _draw_split(axes: Axes, batches: Sequence[BatchRow], edge: str) -> None:
     known = [(batch.due, batch.per_task) for batch in batches if batch.per_task and sum(batch.per_task)]
-    shares = [[rows / sum(tasks) for rows in tasks] for _, tasks in known]
-    axes.stackplot(
-        [due for due, _ in known],
-        list(zip(*shares, strict=True)),
-        labels=[f"task {task}" for task in range(len(shares[0]) if shares else 0)],
-        step="post",
-    )
     axes.set_ylabel(f"split of '{edge}'")
     axes.set_xlabel("seconds of replay")
     axes.set_ylim(0, 1)
-    axes.legend(loc="upper right")
+    if known:
+        shares = [[rows / sum(tasks) for rows in tasks] for _, tasks in known]
+        labels = [f"task {task}" for task in range(len(shares[0]))]
+        axes.stackplot([due for due, _ in known], list(zip(*shares, strict=True)), labels=labels, step="post")
+        axes.legend(loc="upper right")
 
 
 def draw_comparison(runs: Sequence[PlottedRun], disturbances: Disturbances, path: Path) -> None:

@@ -13,8 +13,7 @@ from foretide.control.decisions.decision_json import from_json, to_json
 from foretide.control.decisions.news import entries
 from foretide.control.history.recorded import RecordedWorld
 from foretide.errors import CodecError
-from foretide.store.queries import upsert
-from foretide.store.retention import keep_newest
+from foretide.store.queries import keep_newest, upsert
 from foretide.store.schema import DECISIONS, SETUPS
 
 MOST_DECISIONS = 10_000

@@ -1,7 +1,6 @@
-"""The store of metrics, alarms and decisions, on SQLite or PostgreSQL. Every call is short, and safe from any thread.
+"""The store of metrics, alarms and decisions, on SQLite or PostgreSQL. Calls are short, and safe from any thread.
 
-Time is what orders samples, not arrival: after a clock has jumped back, its samples are kept with the time they came
-with, and lie among older ones.
+Samples are ordered by their time, not by arrival: after a clock has jumped back, new samples lie among older ones.
 """
 
 from __future__ import annotations
@@ -21,11 +20,15 @@ from foretide.control.decisions.decision import Decision, Effect
 from foretide.control.history.recorded import RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
-from foretide.store import journal, retention
+from foretide.store import journal
 from foretide.store.database import database_url, open_database, store_errors, writing
 from foretide.store.queries import (
     Selection,
     alarms_newest_first,
+    delete_alarms,
+    delete_decisions,
+    delete_empty_series,
+    delete_samples,
     insert_missing,
     newest_of_each_series,
     samples_newest_first,
@@ -68,11 +71,11 @@ class MetricStore:
 
     @classmethod
     def open(cls, location: str | Path, *, create: bool = True) -> Self:
-        """Open a store, and make it when there is none.
+        """Open a store, and create it if it does not exist.
 
         Args:
             location: A path, `sqlite:///file`, or `postgresql://user@host/database`.
-            create: False to refuse a place where there is no store yet.
+            create: False to refuse a location without a store.
         """
         return cls(open_database(database_url(location), create=create))
 
@@ -83,11 +86,11 @@ class MetricStore:
         self.close()
 
     def close(self) -> None:
-        """Give the connections back. The store can be used again, and then connects anew."""
+        """Close the connections. The store can still be used, and then connects again."""
         self._engine.dispose()
 
     def write(self, pipeline: str, samples: Sequence[Sample]) -> None:
-        """Keep samples, all or none. A sample of the same series and time as an older one takes its place.
+        """Write samples, all or none. A sample of the same series and time as an older one replaces it.
 
         Raises:
             StoreError: A value or time is NaN or infinite, a name is unfit, or the database refuses.
@@ -139,7 +142,7 @@ class MetricStore:
             subjects: Only of these; None for all.
             since: From this time on.
             until: Up to, and without, this time.
-            limit: The newest so many.
+            limit: Only this many, the newest.
         """
         wanted = Selection(pipeline, metrics, subjects, since, until)
         if limit is None:
@@ -177,7 +180,7 @@ class MetricStore:
         return sorted(name for (name,) in self._rows(select(named.c.pipeline)))
 
     def write_alarms(self, pipeline: str, alarms: Sequence[AlarmRecord]) -> None:
-        """Keep alarms, all or none. One that is there already (rule, subject, source, time) is not kept twice."""
+        """Write alarms, all or none. One of the same rule, subject, source and time is not written twice."""
         _check(pipeline, alarms)
         rows = [{"pipeline": pipeline, **asdict(alarm), "message": storable_text(alarm.message)} for alarm in alarms]
         if rows:
@@ -187,16 +190,16 @@ class MetricStore:
     def alarms(
         self, pipeline: str, *, since: float | None = None, until: float | None = None, limit: int | None = None
     ) -> list[AlarmRecord]:
-        """Alarms in the order of time; with `limit` the newest so many."""
+        """Alarms in the order of time; with `limit` only the newest."""
         query = alarms_newest_first(Selection(pipeline, since=since, until=until)).limit(limit)
         return [AlarmRecord(*row) for row in reversed(self._rows(query))]
 
     def write_decisions(
         self, pipeline: str, decisions: Sequence[Decision], *, most: int = journal.MOST_DECISIONS
     ) -> None:
-        """Keep decisions, all or none, and tell earlier ones what the news of these say of them.
+        """Write decisions, all or none, and add the effects they report to earlier ones.
 
-        One of the same number takes the place of the old one. Beyond the newest `most`, the oldest go.
+        One of the same number replaces the old one. Beyond the newest `most`, the oldest are deleted.
         """
         _check(pipeline, decisions)
         if decisions:
@@ -217,57 +220,53 @@ class MetricStore:
 
         Args:
             pipeline: Whose decisions.
-            last: The newest so many.
+            last: Only this many, the newest.
             since: From this time on.
             ids: Only these.
             acted: Only those that changed something.
-            on_problem: Told of a decision that is damaged, which is left out.
+            on_problem: Called for a damaged decision, which is left out.
         """
         wanted = journal.DecisionsWanted(pipeline, last, since, ids, acted)
         rows = reversed(self._rows(wanted.newest_first()))
         return list(journal.read_back(rows, Decision, "decision", on_problem))
 
     def last_decision_id(self, pipeline: str) -> int:
-        """The highest number of a decision; 0 when there is none."""
+        """The highest number of a decision, 0 if there is none."""
         return self._rows(journal.newest_id(pipeline))[0][0] or 0
 
     def set_effect(self, pipeline: str, effect: Effect) -> bool:
-        """Tell a decision how it turned out. False when it is not there, or damaged."""
+        """Add the effect of a decision; False if the decision does not exist, or is damaged."""
         with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
             return journal.set_effect(connection, pipeline, effect)
 
-    def write_setup(self, pipeline: str, recorded: RecordedWorld) -> None:
-        """Keep how a pipeline is set up from a moment on. One of the same time takes the place of the old one."""
-        self.write_setups(pipeline, [recorded])
-
     def write_setups(self, pipeline: str, recorded: Sequence[RecordedWorld]) -> None:
-        """Keep several such records, all or none."""
+        """Write the setups of a pipeline, all or none. One of the same time replaces the old one."""
         _check(pipeline, recorded)
         if recorded:
             with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
                 journal.write_setups(connection, pipeline, recorded)
 
     def setups(self, pipeline: str, *, on_problem: journal.OnProblem = log.warning) -> list[RecordedWorld]:
-        """How a pipeline was set up, in the order of time. A record that is damaged is told and left out."""
+        """The setups of a pipeline in the order of time. A damaged record is reported and left out."""
         rows = self._rows(journal.setups_of(pipeline))
         return list(journal.read_back(rows, RecordedWorld, "setup", on_problem))
 
     def setup(self, pipeline: str) -> RecordedWorld | None:
-        """How a pipeline is set up; None when that was never kept."""
+        """The last setup of a pipeline, or None."""
         return next(reversed(self.setups(pipeline)), None)
 
-    def forget(self, before: float, *, at_most: int | None = None) -> int:
-        """Forget what all pipelines measured and decided before a moment. Says how many samples went.
+    def delete_before(self, before: float, *, at_most: int | None = None) -> int:
+        """Delete samples, alarms and decisions of all pipelines from before a time; returns the number of samples.
 
-        Each transaction is small, so that writers go on meanwhile. With `at_most`, ask again while that many go. The
-        space is used again for new samples; the file does not shrink.
+        Each transaction is small, so that writers do not wait for long. With `at_most`, call again while that many
+        are deleted. The space is used for new samples; the file does not shrink.
         """
-        with self._errors("forget old samples in the store"):
-            removed = retention.forget_samples(self._writing, before, at_most)
+        with self._errors("delete old samples in the store"):
+            removed = delete_samples(self._writing, before, at_most)
             if at_most is None or removed < at_most:
-                retention.forget_alarms(self._writing, before)
-                retention.forget_decisions(self._writing, before)
-                retention.forget_empty_series(self._writing)
+                delete_alarms(self._writing, before)
+                delete_decisions(self._writing, before)
+                delete_empty_series(self._writing)
         return removed
 
     def _rows(self, query: Select[Any]) -> Sequence[Any]:
