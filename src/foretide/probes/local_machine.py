@@ -1,4 +1,4 @@
-"""This host's counters, from the kernel's own files below /proc. A file that is missing is left out, not an error."""
+"""Counters of this host, from the files below /proc. A missing file is not an error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Values = dict[str, float]
 
 
 class LocalMachine:
-    """The machine this runs on. Each call of `sample` gives what happened since the last one."""
+    """This machine. Each call of `sample` covers the time since the last one."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class LocalMachine:
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a file, none when the kernel does not have it or does not let us see it."""
+    """The lines of a file; none if it is missing or not readable."""
     try:
         return path.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

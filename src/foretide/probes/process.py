@@ -1,8 +1,8 @@
-"""A worker's process: the JVM, and apart from it the Python processes below it.
+"""The process of a worker: the JVM and the Python processes below it.
 
-The counters of the whole tree never lose an ended child: once its parent has waited for it, the kernel adds what it
-used to the parent's. That holds only if each parent is read before its children, and if nobody vanished in between;
-a reading in which somebody did has no totals.
+Totals of the whole tree include children that have ended: once its parent has waited for a child, the kernel adds the
+child's counters to the parent's. That requires that each parent is read before its children, and that none ends in
+between; a reading in which one did has no totals.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from foretide.probes.process_files import (
     thread_ids,
 )
 
-WALKS = 3
-"""Times the tree is walked at most, in the hope of a walk during which no child vanishes."""
+MAX_WALKS = 3
+"""Maximum of attempts to read the tree while no child ends."""
 
 _JAVA = "java"
 _NEW = ThreadCounters(0.0, 0.0, 0.0)
@@ -36,9 +36,9 @@ _NEW = ThreadCounters(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class ProcessCounters:
-    """The counters of a worker at one moment. What is not known is not there.
+    """The counters of a worker at one moment. Unknown counters are absent.
 
-    `apart` are other JVMs below this one (executors that a driver started): they are workers of their own.
+    `apart` are other JVMs below this one, such as executors of a driver, which are workers themselves.
     """
 
     at: float
@@ -51,10 +51,10 @@ class ProcessCounters:
 def process_samples(
     subject: str, before: ProcessCounters | None, after: ProcessCounters, rules: tuple[Rule, ...] = PROCESS_RULES
 ) -> list[Sample]:
-    """Gauges, and rates since the reading before.
+    """Gauges, and rates since the last reading.
 
-    When another JVM below has ended, the kernel adds its whole life to this one's counters. That is no rate of this
-    worker, so there are gauges alone.
+    When another JVM below has ended, the kernel adds all its counters to this one. That is not a rate of this worker,
+    so there are gauges alone.
     """
     if before is None or before.apart - after.apart:
         return samples(rules, subject, None, Reading(after.at, after.clock, after.values))
@@ -64,7 +64,7 @@ def process_samples(
 
 
 def _thread_growth(before: Mapping[int, ThreadCounters], after: Mapping[int, ThreadCounters]) -> dict[str, float]:
-    """How much the threads' counters grew together. A thread that is new, or has a used id, began at zero."""
+    """The growth of the counters of all threads. A new thread, also one with a reused id, starts at zero."""
     if not before or not after:
         return {}
     pairs = [(before.get(thread, _NEW), later) for thread, later in after.items()]
@@ -83,7 +83,7 @@ def _since(earlier: float, later: float) -> float:
 
 
 class ProcessProbe:
-    """One process from now until it ends. A later process with the same id is not taken for it."""
+    """One process until it ends. A later process with the same id is told apart."""
 
     def __init__(
         self, pid: int, wall: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic
@@ -101,10 +101,10 @@ class ProcessProbe:
         return stat is None or stat.ended or stat.started != self._started
 
     def read(self) -> ProcessCounters:
-        """The counters as they are now; of a process that ends meanwhile, what could still be read."""
+        """The current counters; of a process that ends meanwhile, those that could still be read."""
         if self.gone:
             return ProcessCounters(self._wall(), self._clock())
-        for _ in range(WALKS):
+        for _ in range(MAX_WALKS):
             at, clock = self._wall(), self._clock()
             tree = _Tree(self.pid)
             if tree.whole:
@@ -127,7 +127,7 @@ class _Tree:
             waiting += self._visit(pid)
 
     def _visit(self, pid: int) -> list[int]:
-        """Read one process, and name its children. They are listed first: see the head of this module."""
+        """Read one process; returns its children, which are listed before it is read (see the module's docstring)."""
         first = read_stat(pid)
         if first is not None and first.command == _JAVA and pid != self.root:
             self.apart.add(pid)
@@ -144,7 +144,7 @@ class _Tree:
         return children
 
     def values(self) -> dict[str, float]:
-        """Everything of the walk by name."""
+        """All counters by name."""
         own = self.stats.get(self.root)
         if own is None:
             return {}
@@ -161,7 +161,7 @@ class _Tree:
         return {**values, **self._totals(own, below)} if self.whole else values
 
     def _summed_gauges(self) -> dict[str, float]:
-        """Gauges that are known of the worker only if they are known of each of its processes."""
+        """Gauges that are known only if they are known of each process."""
         swap, files = [read_swap(pid) for pid in self.stats], [count_open_files(pid) for pid in self.stats]
         found = {"swap_bytes": swap, "open_files": files}
         return {name: sum(filter(None, known)) for name, known in found.items() if None not in known}

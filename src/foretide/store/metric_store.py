@@ -36,7 +36,7 @@ from foretide.store.queries import (
     series_of,
     upsert,
 )
-from foretide.store.records import AlarmRecord, Kept, StoredSeries, flaw, name_flaw, storable_text
+from foretide.store.records import AlarmRecord, Kept, StoredSeries, name_problem, storable_text, storage_problem
 from foretide.store.schema import ALARMS, SAMPLES, SERIES
 
 if TYPE_CHECKING:
@@ -278,8 +278,8 @@ class MetricStore:
 
 
 def _check(pipeline: str, records: Sequence[Kept]) -> None:
-    if wrong := name_flaw(pipeline):
+    if wrong := name_problem(pipeline):
         raise StoreError(f"the pipeline cannot be stored: {wrong}")
     for record in records:
-        if wrong := flaw(record):
+        if wrong := storage_problem(record):
             raise StoreError(f"{record} cannot be stored: {wrong}")

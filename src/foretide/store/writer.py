@@ -22,7 +22,7 @@ from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store.backlog import Backlog
 from foretide.store.journal import MOST_DECISIONS
-from foretide.store.records import AlarmRecord, flaw
+from foretide.store.records import AlarmRecord, storage_problem
 
 if TYPE_CHECKING:
     from foretide.store.metric_store import MetricStore
@@ -229,7 +229,7 @@ class StoreWriter:
         with self._changed:
             records = backlog.take(self._settings.batch)
         try:
-            good = [record for record in records if flaw(record) is None]
+            good = [record for record in records if storage_problem(record) is None]
             if good:
                 write(self._pipeline, good)
         except BaseException:
@@ -269,7 +269,7 @@ class StoreWriter:
     def _put(self, backlog: Backlog[Record], records: Sequence[Record]) -> None:
         with self._changed:
             if self._closing:
-                backlog.turn_away(len(records))
+                backlog.reject(len(records))
             else:
                 backlog.put(records)
                 self._changed.notify_all()

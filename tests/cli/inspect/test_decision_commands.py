@@ -241,7 +241,7 @@ def test_a_latency_target_of_ones_own_goes_before_the_recorded_one(call, recorde
 
 
 def test_static_does_nothing_and_every_policy_can_be_replayed(call, recorded):
-    assert "nothing would have been done" in said(call("replay", "--store", recorded, "--policy", "static"))
+    assert "no action would have been taken" in said(call("replay", "--store", recorded, "--policy", "static"))
     assert "prediction-error does nothing without them" in said(
         call("replay", "--store", recorded, "--policy", "prediction-error")
     )

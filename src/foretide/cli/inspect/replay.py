@@ -31,7 +31,7 @@ from foretide.reports.replay_plot import Point, draw_replay
 from foretide.status.stored import open_store
 from foretide.store.recording import Recording
 
-_NOTE = "What was in force stays as it was, so advice that nobody followed comes again."
+_NOTE = "Advice is not carried out, so it is repeated while its cause lasts."
 _BLIND = f"Forecasts are not recorded, and {PredictionError().name} does nothing without them."
 
 
@@ -76,7 +76,7 @@ def replay(
 
 
 def _check_no_target(sets: list[str]) -> None:
-    """A target among the settings would go unheard, so it is refused."""
+    """A target among the settings would be ignored, so it is refused."""
     if any(each.startswith("target.") for each in sets):
         hint = "a replay uses the recorded target; change it with --latency"
         raise typer.BadParameter(hint, param_hint="--set")
@@ -85,7 +85,7 @@ def _check_no_target(sets: list[str]) -> None:
 def _noted(
     worlds: Iterable[World], points: list[Point], count: int, progress: Callable[[float], None]
 ) -> Iterator[World]:
-    """The worlds, with what a picture needs of each written down on the way."""
+    """The worlds; the points of the plot are collected on the way."""
     for world in worlds:
         points.append(Point.of(world))
         progress(len(points) / count)
@@ -110,7 +110,7 @@ def _show(name: str, policies: list[str], points: list[Point], said: list[Advice
     if PredictionError().name in policies:
         console.print(Text(_BLIND, style="yellow"))
     if not said:
-        console.print(Text(f"{title}: nothing would have been done"))
+        console.print(Text(f"{title}: no action would have been taken"))
         return
     table = table_of_decisions(title, "advised")
     for each in said:
