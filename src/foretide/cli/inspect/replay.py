@@ -24,15 +24,15 @@ from foretide.cli.options import (
 )
 from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
 from foretide.control.history.replay import Advice, advice
-from foretide.control.history.replay import replay as run_again
+from foretide.control.history.replay import replay as replay_policies
 from foretide.control.policies.prediction_error import PredictionError
 from foretide.control.world.world import World
-from foretide.reports.replay_plot import Point, draw_replay
+from foretide.reports.replay_plot import ReplayPoint, draw_replay
 from foretide.status.stored import open_store
 from foretide.store.recording import Recording
 
 _NOTE = "Advice is not carried out, so it is repeated while its cause lasts."
-_BLIND = f"Forecasts are not recorded, and {PredictionError().name} does nothing without them."
+_NO_FORECASTS = f"Forecasts are not recorded, and {PredictionError().name} does nothing without them."
 
 
 def replay(
@@ -62,16 +62,16 @@ def replay(
     with open_store(app, store) as (found, name):
         begin = None if since is None else time.time() - since
         recording = Recording.of(found, name, since=begin, on_problem=problems.append)
-        points: list[Point] = []
+        points: list[ReplayPoint] = []
         with progress_bar(f"replaying {name}") as progress:
             worlds = recording.worlds(latency=latency, smoothing=settings.monitoring.smoothing)
-            said = advice(run_again(control, _noted(worlds, points, len(recording.ends), progress)))
+            advised = advice(replay_policies(control, _collect_points(worlds, points, len(recording.ends), progress)))
     if plot is not None:
-        draw_replay(points, said, plot)
+        draw_replay(points, advised, plot)
     if as_json:
-        typer.echo(json.dumps({**_values(name, policies, points, said), "problems": problems}))
+        typer.echo(json.dumps({**_values(name, policies, points, advised), "problems": problems}))
         return
-    _show(name, policies, points, said)
+    _show(name, policies, points, advised)
     tell_problems(problems)
 
 
@@ -82,39 +82,39 @@ def _check_no_target(sets: list[str]) -> None:
         raise typer.BadParameter(hint, param_hint="--set")
 
 
-def _noted(
-    worlds: Iterable[World], points: list[Point], count: int, progress: Callable[[float], None]
+def _collect_points(
+    worlds: Iterable[World], points: list[ReplayPoint], count: int, progress: Callable[[float], None]
 ) -> Iterator[World]:
     """The worlds; the points of the plot are collected on the way."""
     for world in worlds:
-        points.append(Point.of(world))
+        points.append(ReplayPoint.of(world))
         progress(len(points) / count)
         yield world
 
 
-def _values(name: str, policies: list[str], points: list[Point], said: list[Advice]) -> dict[str, object]:
+def _values(name: str, policies: list[str], points: list[ReplayPoint], advised: list[Advice]) -> dict[str, object]:
     return {
         "pipeline": name,
         "policies": policies,
         "batches": len(points),
         "from": points[0].at,
         "until": points[-1].at,
-        "advice": [{"times": each.times, "last": each.last, "decision": as_values(each.decision)} for each in said],
+        "advice": [{"times": each.times, "last": each.last, "decision": as_values(each.decision)} for each in advised],
     }
 
 
-def _show(name: str, policies: list[str], points: list[Point], said: list[Advice]) -> None:
+def _show(name: str, policies: list[str], points: list[ReplayPoint], advised: list[Advice]) -> None:
     console = Console()
-    spent = f"{len(points):,} batches from {moment(points[0].at)} to {moment(points[-1].at)}"
-    title = f"{name}: {', '.join(policies)} over {spent}"
+    period = f"{len(points):,} batches from {moment(points[0].at)} to {moment(points[-1].at)}"
+    title = f"{name}: {', '.join(policies)} over {period}"
     if PredictionError().name in policies:
-        console.print(Text(_BLIND, style="yellow"))
-    if not said:
+        console.print(Text(_NO_FORECASTS, style="yellow"))
+    if not advised:
         console.print(Text(f"{title}: no action would have been taken"))
         return
     table = table_of_decisions(title, "advised")
-    for each in said:
-        again = "once" if each.times == 1 else f"{each.times} times"
-        add_decision(table, each.decision, Text(again, style="dim"))
+    for each in advised:
+        times = "once" if each.times == 1 else f"{each.times} times"
+        add_decision(table, each.decision, Text(times, style="dim"))
     console.print(table)
     console.print(Text(_NOTE, style="dim"))

@@ -36,7 +36,7 @@ class RunView(Protocol):
     def say(self, event: str) -> None:
         """Show an event."""
 
-    def update(self, samples: Sequence[BatchRow]) -> None:
+    def update(self, batches: Sequence[BatchRow]) -> None:
         """Show the batches so far."""
 
     def conclude(
@@ -74,11 +74,11 @@ class PlainLines:
         """A line of its own."""
         self._print(f">> {event}")
 
-    def update(self, samples: Sequence[BatchRow]) -> None:
+    def update(self, batches: Sequence[BatchRow]) -> None:
         """A line every five seconds of the load curve."""
-        if samples and samples[-1].due >= self._shown + _LINE_SECONDS:
-            self._shown = samples[-1].due
-            self._print(line_of(samples[-1], self._app.edge))
+        if batches and batches[-1].due >= self._shown + _LINE_SECONDS:
+            self._shown = batches[-1].due
+            self._print(_batch_line(batches[-1], self._app.edge))
 
     def conclude(
         self, console: Console, pipeline: Pipeline, verification: Verification, summary: dict[str, Any]
@@ -91,12 +91,12 @@ class PlainLines:
         self._console.print(text, highlight=False, soft_wrap=True)
 
 
-def line_of(sample: BatchRow, edge: str) -> str:
+def _batch_line(batch: BatchRow, edge: str) -> str:
     """A batch in one line."""
-    tasks = "unknown" if sample.per_task is None else " : ".join(f"{rows:,}" for rows in sample.per_task)
+    tasks = "unknown" if batch.per_task is None else " : ".join(f"{rows:,}" for rows in batch.per_task)
     return (
-        f"t={sample.due:5.1f} s  batch {sample.batch:3}  {sample.rows:8,} rows  {sample.rate:9,.0f} rows/s  "
-        f"latency p50 {_seconds(sample.p50)} p99 {_seconds(sample.p99)}  routes v{sample.version}  {edge} {tasks}"
+        f"t={batch.due:5.1f} s  batch {batch.batch:3}  {batch.rows:8,} rows  {batch.rate:9,.0f} rows/s  "
+        f"latency p50 {_seconds(batch.p50)} p99 {_seconds(batch.p99)}  routes v{batch.version}  {edge} {tasks}"
     )
 
 
@@ -117,28 +117,28 @@ class LivePage(PlainLines):
         """Show an event at the foot of the page."""
         self._events = [*self._events, event][-_MAX_LINES:]
 
-    def update(self, samples: Sequence[BatchRow]) -> None:
+    def update(self, batches: Sequence[BatchRow]) -> None:
         """Redraw the page."""
-        self._live.update(self._page(samples))
+        self._live.update(self._page(batches))
 
-    def _page(self, samples: Sequence[BatchRow]) -> Panel:
+    def _page(self, batches: Sequence[BatchRow]) -> Panel:
         duration = self._plan.source.curve.duration
-        done = samples[-1].due if samples else 0.0
-        along = Table.grid(padding=(0, 1))
-        along.add_row("replay", ProgressBar(duration, done, width=_BAR_WIDTH), f"{done:4.0f} of {duration:g} s")
-        if not samples:
-            body: list[Any] = [along, Text("waiting for the first batch ...", style="dim")]
+        done = batches[-1].due if batches else 0.0
+        progress = Table.grid(padding=(0, 1))
+        progress.add_row("replay", ProgressBar(duration, done, width=_BAR_WIDTH), f"{done:4.0f} of {duration:g} s")
+        if not batches:
+            body: list[Any] = [progress, Text("waiting for the first batch ...", style="dim")]
         else:
-            body = [along, _figures(samples), _tasks(samples, self._app.edge)]
+            body = [progress, _figures(batches), _tasks(batches, self._app.edge)]
         body += [Text(f"» {event}", style="yellow") for event in getattr(self, "_events", [])]
         return Panel(Group(*body), title=f"foretide · {self._app.name}", subtitle=APPS[self._app.name], width=100)
 
 
-def _figures(samples: Sequence[BatchRow]) -> Table:
-    recent = [sample for sample in samples[-_MAX_LINES:] if sample.rows]
-    last = samples[-1]
+def _figures(batches: Sequence[BatchRow]) -> Table:
+    recent = [batch for batch in batches[-_MAX_LINES:] if batch.rows]
+    last = batches[-1]
     rate = sum(s.rows for s in recent) / max(1e-9, sum(s.seconds for s in recent)) if recent else 0.0
-    timed = next((sample for sample in reversed(samples) if sample.p50 is not None), last)
+    timed = next((batch for batch in reversed(batches) if batch.p50 is not None), last)
     table = Table("batch", "rows", "rows/s", "p50", "p99", "backlog", "routes in force", box=None, padding=(0, 2))
     version = "default split" if last.version is None and last.rows else f"version {timed.version}"
     table.add_row(
@@ -148,8 +148,8 @@ def _figures(samples: Sequence[BatchRow]) -> Table:
     return table
 
 
-def _tasks(samples: Sequence[BatchRow], edge: str) -> Table:
-    known = next((sample for sample in reversed(samples) if sample.per_task and sum(sample.per_task)), None)
+def _tasks(batches: Sequence[BatchRow], edge: str) -> Table:
+    known = next((batch for batch in reversed(batches) if batch.per_task and sum(batch.per_task)), None)
     table = Table.grid(padding=(0, 1))
     if known is None or known.per_task is None:
         return table
