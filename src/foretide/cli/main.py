@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -87,6 +86,8 @@ app = _Application(cls=LazyGroup, no_args_is_help=True, pretty_exceptions_enable
 
 def _print_version(value: bool) -> None:
     if value:
+        from importlib.metadata import version  # noqa: PLC0415 - slow to import
+
         typer.echo(f"foretide {version('foretide')}")
         raise typer.Exit
 
