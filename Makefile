@@ -7,7 +7,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 .PHONY: run test test-fast soak check format bench docs clean
 
 run: $(VENV)/.run
-	@$(BIN)/foretide demo
+	@$(BIN)/foretide demo url-count
 
 test: $(VENV)/.dev
 	@sh scripts/test.sh $(BIN)/python

@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from foretide import errors
 from foretide.cli import app
+from foretide.cli.main import LazyCommand
 from foretide.metrics.catalogue.registry import CATALOGUE, at_level
 from foretide.metrics.metric import Level
 from foretide.settings.load import CONFIG, DEFAULT_FILE, OTHER_VARIABLES
@@ -82,6 +83,7 @@ def cli_page(cli: typer.Typer) -> str:
 
 def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
     """The commands below a group, in the order in which `--help` lists them."""
+    command = command.load() if isinstance(command, LazyCommand) else command
     below = getattr(command, "commands", None)
     if below is None:
         yield path, command
@@ -132,6 +134,8 @@ def _bounds(parameter: Any) -> str:
 def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
+    if isinstance(parameter.show_default, str):
+        return f"`{parameter.show_default}`"
     shown = not callable(parameter.default) and parameter.default not in (None, "", False)
     return f"`{getattr(parameter.default, 'value', parameter.default)}`" if shown else ""
 

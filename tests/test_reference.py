@@ -10,6 +10,7 @@ from typer.main import get_command
 
 import foretide
 from foretide.cli import app
+from foretide.cli.main import LazyCommand
 from foretide.metrics.catalogue.registry import CATALOGUE, at_level
 from foretide.metrics.metric import Level
 from foretide.settings.reference import PYTHON_ONLY, SECTIONS, SETTINGS
@@ -44,6 +45,7 @@ def test_the_pages_are_the_same_each_time():
 
 
 def leaves(command, path="foretide"):
+    command = command.load() if isinstance(command, LazyCommand) else command
     below = getattr(command, "commands", None)
     if below is None:
         return [path]

@@ -24,7 +24,7 @@ def in_batches(topology, rows):
 
 @pytest.mark.parametrize("name", APPS)
 def test_the_output_is_exactly_the_truth(start, name):
-    app = APPS[name]
+    app = find_app(name)
     topology = in_batches(app.build(LOAD), 3000)
     plan = replay_of(topology)
     pipeline = start(topology)
@@ -42,12 +42,12 @@ def test_the_output_is_exactly_the_truth(start, name):
 
 @pytest.mark.parametrize("name", APPS)
 def test_every_application_is_a_valid_topology(name):
-    assert find_problems(APPS[name].build(Load())) == []
+    assert find_problems(find_app(name).build(Load())) == []
 
 
 def test_malformed_request_lines_are_kept_in_a_stream_of_their_own(start):
     load = Load(seconds=20, rate=1000, seed=5, paced=False)
-    topology = APPS["url-count"].build(load)
+    topology = find_app("url-count").build(load)
     pipeline = start(topology)
     wait_for(lambda: is_over(pipeline, replay_of(topology)), pipeline)
     pipeline.stop()

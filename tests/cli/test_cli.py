@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from importlib.metadata import version
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import foretide as ft
@@ -34,6 +36,21 @@ def in_another_terminal(*arguments, code=0):
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, env=environment(), check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+def test_the_help_lists_every_command_as_the_command_describes_itself():
+    listed = say("--help")
+    for name, command in get_command(app).commands.items():
+        assert name in listed
+        assert command.load().help.splitlines()[0] == command.help, name
+
+
+def test_a_command_that_is_not_there_is_answered_with_similar_ones():
+    assert "No such command 'statos'" in say("statos", code=2)
+
+
+def test_the_version_is_printed():
+    assert say("--version") == f"foretide {version('foretide')}\n"
 
 
 def test_the_applications_are_listed():
@@ -61,8 +78,8 @@ def test_a_topology_is_drawn_for_a_terminal_and_as_mermaid():
         (("run", "nope"), "choose one of url-count"),
         (("run", "url-count", "--ratio", "1:2"), "2 weights for a pool of 3"),
         (("run", "url-count", "--output", "."), "is not empty"),
-        (("route", "show", "--control", "nowhere"), "is no control folder"),
-        (("admission", "set", "numbers", "5", "--control", "nowhere"), "is no control folder"),
+        (("route", "show", "--control-folder", "nowhere"), "is not a control folder"),
+        (("admission", "set", "numbers", "5", "--control-folder", "nowhere"), "is not a control folder"),
     ],
 )
 def test_errors_are_one_clear_sentence(arguments, said, capsys, monkeypatch):
@@ -89,7 +106,7 @@ def test_routes_of_a_running_pipeline_are_shown_and_set_from_another_terminal(st
     said = json.loads(in_another_terminal("route", "set", "work", "4:3:1", "--json"))
     assert said == {"edge": "work", "version": 2, "shares": [0.5, 0.375, 0.125]}
     wait_for(lambda: pipeline.reports[-1].route_version == 2, pipeline)
-    wait_for(lambda: pipeline.control_folder.status()["route_version"] == 2)
+    wait_for(lambda: pipeline.control_folder.status.pipeline().route_version == 2)
     shown = json.loads(in_another_terminal("route", "show", "--json"))
     assert shown["in_force"]["route_version"] == shown["version"] == 2
     assert sum(shown["in_force"]["edges"]["work"]["per_task"]) == 2000
@@ -101,7 +118,7 @@ def test_routes_of_a_running_pipeline_are_shown_and_set_from_another_terminal(st
     say("admission", "set", "numbers", "500")
     wait_for(lambda: pipeline.reports[-1].input_rows == 500, pipeline)
     assert json.loads(say("admission", "show", "--json")) == {"numbers": 500}
-    assert "neither a number" in say("admission", "set", "numbers", "many", code=2)
+    assert "must be a number of rows" in say("admission", "set", "numbers", "many", code=2)
     say("admission", "set", "numbers", "none")
     wait_for(lambda: pipeline.reports[-1].input_rows == 2000, pipeline)
 
@@ -111,16 +128,18 @@ def test_the_load_of_a_running_pipeline_is_shown_exported_and_forecast(start, tm
     topology = ft.Topology("watched", [ft.Spout("s", source)], [ft.Bolt("b", lambda df: df, [ft.From("s")], pool=2)])
     pipeline = start(topology, monitoring=ft.MonitorSettings())
     wait_for(lambda: len(pipeline.reports) > 3, pipeline)
-    wait_for(lambda: not pipeline.monitor.problems and "input_rows" in say("metrics", "watched", "--json"), pipeline)
-    shown = say("metrics", "watched")
+    wait_for(
+        lambda: not pipeline.monitor.problems and "input_rows" in say("metrics", "--app", "watched", "--json"), pipeline
+    )
+    shown = say("metrics", "--app", "watched")
     assert "latency_p99_ms" in shown
-    assert "true_processing_rate" in say("metrics", "watched", "--level", "operator")
+    assert "true_processing_rate" in say("metrics", "--app", "watched", "--level", "operator")
     assert json.loads(say("metrics", "--json", "--export", str(tmp_path / "all.parquet")))["rows"] > 20
-    assert "say which with --level" in str(refused("metrics", "--export", str(tmp_path / "w.parquet"), "--step", "5"))
+    assert "choose it with --level" in str(refused("metrics", "--export", str(tmp_path / "w.parquet"), "--step", "5s"))
     ahead = json.loads(say("forecast", "watched", "--model", "last value", "--horizon", "2", "--json"))
     assert len(ahead["steps"]) == 2
     assert ahead["series"] == "input_rows_per_second of watched"
-    assert "no pipeline 'nobody' runs here" in str(refused("forecast", "nobody"))
+    assert "no pipeline 'nobody' runs on this machine" in str(refused("forecast", "nobody"))
 
 
 def refused(*arguments):
@@ -131,8 +150,8 @@ def refused(*arguments):
 def test_run_on_real_executors_survives_the_loss_of_one_and_ends_with_a_proof_a_picture_and_metrics(tmp_path):
     picture = tmp_path / "run.png"
     arguments = [
-        "run", "continuous-queries", "--seconds", "12", "--rate", "2000", "--json",
-        "--master", "local-cluster[2,1,1024]", "--output", str(tmp_path / "run"), "--picture", str(picture),
+        "run", "continuous-queries", "--duration", "12s", "--rate", "2000", "--json",
+        "--master", "local-cluster[2,1,1024]", "--output", str(tmp_path / "run"), "--plot", str(picture),
     ]  # fmt: skip
     here = {found.pid for found in find_executors()}
     with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

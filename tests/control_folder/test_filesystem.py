@@ -2,6 +2,7 @@ import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
-from foretide.control_folder import filesystem as publication_module
-from foretide.control_folder.filesystem import LocalFilesystem, ObjectStoreFilesystem, open_publication
+from foretide.control_folder import filesystem
+from foretide.control_folder.filesystem import LocalFilesystem, ObjectStoreFilesystem, open_filesystem
 from foretide.errors import ControlFolderError
 
 
@@ -36,7 +37,7 @@ def object_store():
 
 
 @pytest.fixture(params=["disk", "object store"])
-def publication(request, tmp_path):
+def disk_or_store(request, tmp_path):
     if request.param == "disk":
         return LocalFilesystem(tmp_path / "not yet" / "there")
     store = request.getfixturevalue("object_store")
@@ -44,75 +45,75 @@ def publication(request, tmp_path):
     return ObjectStoreFilesystem(f"s3a://{base}/", store, f"{base}/")
 
 
-def test_a_file_that_was_never_written_is_none(publication):
-    assert publication.read("routes.json") is None
+def test_a_file_that_was_never_written_is_none(disk_or_store):
+    assert disk_or_store.read("routes.json") is None
 
 
-def test_what_was_written_is_read_back_to_the_letter(publication):
+def test_what_was_written_is_read_back_to_the_letter(disk_or_store):
     for text in ("{}", "", "línea\n\tβ 水 🜂\n", "x" * 100_000):
-        publication.write("routes.json", text)
-        assert publication.read("routes.json") == text
+        disk_or_store.write("routes.json", text)
+        assert disk_or_store.read("routes.json") == text
 
 
-def test_a_shorter_text_leaves_nothing_of_a_longer_one(publication):
-    publication.write("routes.json", "a" * 1000)
-    publication.write("routes.json", "b")
-    assert publication.read("routes.json") == "b"
+def test_a_shorter_text_leaves_nothing_of_a_longer_one(disk_or_store):
+    disk_or_store.write("routes.json", "a" * 1000)
+    disk_or_store.write("routes.json", "b")
+    assert disk_or_store.read("routes.json") == "b"
 
 
-def test_files_do_not_touch_each_other(publication):
-    publication.write("routes.json", "routes")
-    publication.write("status.json", "status")
-    assert (publication.read("routes.json"), publication.read("status.json")) == ("routes", "status")
+def test_files_do_not_touch_each_other(disk_or_store):
+    disk_or_store.write("routes.json", "routes")
+    disk_or_store.write("status.json", "status")
+    assert (disk_or_store.read("routes.json"), disk_or_store.read("status.json")) == ("routes", "status")
 
 
-def test_a_write_that_fails_leaves_the_old_text(publication):
-    publication.write("routes.json", "old")
+def test_a_write_that_fails_leaves_the_old_text(disk_or_store):
+    disk_or_store.write("routes.json", "old")
     with pytest.raises(UnicodeEncodeError):
-        publication.write("routes.json", "no such letter: \ud800")
-    assert publication.read("routes.json") == "old"
+        disk_or_store.write("routes.json", "no such letter: \ud800")
+    assert disk_or_store.read("routes.json") == "old"
 
 
-def test_a_text_can_be_read_changed_and_written_under_the_lock(publication):
-    with publication.lock():
-        publication.write("routes.json", (publication.read("routes.json") or "") + "1")
-    with publication.lock():
-        publication.write("routes.json", (publication.read("routes.json") or "") + "2")
-    assert publication.read("routes.json") == "12"
+def test_a_text_can_be_read_changed_and_written_under_the_lock(disk_or_store):
+    with disk_or_store.lock():
+        disk_or_store.write("routes.json", (disk_or_store.read("routes.json") or "") + "1")
+    with disk_or_store.lock():
+        disk_or_store.write("routes.json", (disk_or_store.read("routes.json") or "") + "2")
+    assert disk_or_store.read("routes.json") == "12"
 
 
-def test_the_lock_is_given_back_after_an_error(publication):
+def test_the_lock_is_given_back_after_an_error(disk_or_store):
     def fail():
-        with publication.lock():
+        with disk_or_store.lock():
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fail()
-    with publication.lock():
-        publication.write("routes.json", "free")
+    with disk_or_store.lock():
+        disk_or_store.write("routes.json", "free")
 
 
-def test_the_url_ends_in_the_name_and_has_no_double_slash(publication):
-    scheme, _, rest = publication.url("routes.json").partition("://")
+def test_the_url_ends_in_the_name_and_has_no_double_slash(disk_or_store):
+    scheme, _, rest = disk_or_store.url("routes.json").partition("://")
     assert scheme in {"file", "s3a"}
     assert rest.endswith(("foretide/routes.json", "there/routes.json"))
     assert "//" not in rest
 
 
-def test_a_reader_sees_the_old_text_or_the_new_one_and_never_a_part(publication):
+def test_a_reader_sees_the_old_text_or_the_new_one_and_never_a_part(disk_or_store):
     texts = {letter * 50_000 for letter in "abc"}
-    publication.write("routes.json", "a" * 50_000)
+    disk_or_store.write("routes.json", "a" * 50_000)
     seen, done = set(), threading.Event()
 
     def read():
         while not done.is_set():
-            seen.add(publication.read("routes.json"))
+            seen.add(disk_or_store.read("routes.json"))
 
     reader = threading.Thread(target=read)
     reader.start()
     for _ in range(4):
         for text in sorted(texts):
-            publication.write("routes.json", text)
+            disk_or_store.write("routes.json", text)
     done.set()
     reader.join()
     assert seen
@@ -155,7 +156,7 @@ for _ in range(int(sys.argv[2])):
 
 def test_two_processes_under_the_lock_lose_no_change(tmp_path):
     LocalFilesystem(tmp_path).write("count", "0")
-    package = str(Path(publication_module.__file__).parents[1])
+    package = str(Path(filesystem.__file__).parents[1])
     command = [sys.executable, "-c", COUNT_UP, str(tmp_path), "100", package]
     processes = [subprocess.Popen(command) for _ in range(2)]
     assert [process.wait() for process in processes] == [0, 0]
@@ -179,6 +180,17 @@ def test_two_threads_under_the_lock_lose_no_change(tmp_path):
     assert disk.read("count") == "100"
 
 
+def test_a_lock_that_is_held_too_long_is_an_error_that_says_by_whom(tmp_path, monkeypatch):
+    monkeypatch.setattr(filesystem, "_LOCK_SECONDS", 0.05)
+    message = "the pipeline, its control loop or another foretide command"
+    with LocalFilesystem(tmp_path).lock():
+        waiting = ThreadPoolExecutor(1).submit(lambda: LocalFilesystem(tmp_path).lock().__enter__())
+        with pytest.raises(ControlFolderError, match=message):
+            waiting.result()
+    with LocalFilesystem(tmp_path).lock():
+        pass
+
+
 # ---- which one a location means
 
 
@@ -187,7 +199,7 @@ def test_two_threads_under_the_lock_lose_no_change(tmp_path):
 def test_a_folder_is_used_under_the_very_name_that_was_given(tmp_path_factory, name):
     folder = tmp_path_factory.getbasetemp() / f"in {name}"
     for location in (str(folder), f"file://{folder}", f"file:{folder}"):
-        made = open_publication(location)
+        made = open_filesystem(location)
         made.write("routes.json", location)
         assert (folder / "routes.json").read_text() == location
         assert made.url("routes.json") == f"file://{folder}/routes.json"
@@ -195,9 +207,9 @@ def test_a_folder_is_used_under_the_very_name_that_was_given(tmp_path_factory, n
 
 def test_a_relative_folder_has_an_absolute_url(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert open_publication("checkpoint/foretide").url("a.json") == f"file://{tmp_path}/checkpoint/foretide/a.json"
+    assert open_filesystem("checkpoint/foretide").url("a.json") == f"file://{tmp_path}/checkpoint/foretide/a.json"
 
 
 def test_a_location_that_no_store_understands_is_refused_by_its_name():
     with pytest.raises(ControlFolderError, match="cannot open the control folder 'gopher://x/y'"):
-        open_publication("gopher://x/y")
+        open_filesystem("gopher://x/y")

@@ -4,8 +4,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foretide.control_folder.folder import ADMISSION, ROUTES, STATUS, ControlFolder
-from foretide.errors import ControlFolderError, RouteError
+from foretide.control.world.setup import Target
+from foretide.control_folder.folder import ROUTES, ControlFolder
+from foretide.control_folder.orders import ADMISSION, RestartOrder, TargetOrder
+from foretide.control_folder.status import STATUS, ControlStatus, DecisionSummary, PipelineStatus
+from foretide.errors import CodecError, ControlFolderError, RouteError
+from foretide.metrics.batch import EdgeFlow
 from foretide.routing.table import RouteTable
 
 
@@ -104,21 +108,21 @@ def test_repair_keeps_a_table_that_can_be_read(folder):
 
 
 def test_limits_are_set_changed_and_lifted_for_each_spout(folder):
-    folder.limit_admission("lines", 100)
-    folder.limit_admission("events", 7)
-    folder.limit_admission("lines", 50)
-    assert folder.admission() == {"lines": 50, "events": 7}
-    folder.limit_admission("lines", None)
-    folder.limit_admission("never-set", None)
-    assert folder.admission() == {"events": 7}
+    folder.orders.limit_admission("lines", 100)
+    folder.orders.limit_admission("events", 7)
+    folder.orders.limit_admission("lines", 50)
+    assert folder.orders.admission() == {"lines": 50, "events": 7}
+    folder.orders.limit_admission("lines", None)
+    folder.orders.limit_admission("never-set", None)
+    assert folder.orders.admission() == {"events": 7}
 
 
 @pytest.mark.parametrize("rows", [0, -1])
 def test_a_limit_that_would_stop_a_spout_is_refused(folder, files, rows):
-    folder.limit_admission("lines", 5)
-    with pytest.raises(ControlFolderError, match=f"limit of {rows} rows would stop 'lines'"):
-        folder.limit_admission("lines", rows)
-    assert folder.admission() == {"lines": 5}
+    folder.orders.limit_admission("lines", 5)
+    with pytest.raises(ControlFolderError, match=f"the admission limit of 'lines' must be at least 1 row, got {rows}"):
+        folder.orders.limit_admission("lines", rows)
+    assert folder.orders.admission() == {"lines": 5}
 
 
 @pytest.mark.parametrize(
@@ -142,13 +146,13 @@ def test_a_limit_that_would_stop_a_spout_is_refused(folder, files, rows):
 )
 def test_garbage_for_limits_is_no_limit(folder, files, garbage):
     files.files[ADMISSION] = garbage
-    assert folder.admission() == {}
+    assert folder.orders.admission() == {}
 
 
 def test_good_limits_beside_garbage_count_and_a_new_one_clears_the_garbage(folder, files):
     files.files[ADMISSION] = '{"lines": "many", "events": 7}'
-    assert folder.admission() == {"events": 7}
-    folder.limit_admission("lines", 3)
+    assert folder.orders.admission() == {"events": 7}
+    folder.orders.limit_admission("lines", 3)
     assert json.loads(files.files[ADMISSION]) == {"events": 7, "lines": 3}
 
 
@@ -158,17 +162,65 @@ def test_no_bytes_on_the_disk_break_the_reading_of_limits_or_status(tmp_path, co
     for name in (ADMISSION, STATUS, ROUTES):
         (tmp_path / name).write_bytes(content)
     folder = ControlFolder(str(tmp_path))
-    assert all(rows > 0 for rows in folder.admission().values())
-    assert isinstance(folder.status(), dict)
+    assert all(rows > 0 for rows in folder.orders.admission().values())
+    assert folder.status.pipeline() is None
     with pytest.raises(RouteError):
         folder.routes()
 
 
 def test_the_status_is_what_was_last_reported(folder):
-    assert folder.status() == {}
-    folder.report({"batch": 1})
-    folder.report({"batch": 2, "edges": {"parse": [1, 2]}})
-    assert folder.status() == {"batch": 2, "edges": {"parse": [1, 2]}}
+    assert (folder.status.pipeline(), folder.status.control()) == (None, None)
+    batch = PipelineStatus(2, 7.5, 30, None, {"parse": EdgeFlow(30, 30, per_task=(10, 20))}, ("a row was lost",))
+    folder.status.write(PipelineStatus(1, 5.0, 10))
+    folder.status.write(batch)
+    assert folder.status.pipeline() == batch
+    loop = ControlStatus(9.0, "act", ("bypass",), Target(2.0), 3, decisions=(DecisionSummary(1, 8.0, "split"),))
+    folder.status.write(loop)
+    assert (folder.status.pipeline(), folder.status.control()) == (batch, loop)
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", "5", '{"batch": "one"}', '{"batch": 1}'])
+def test_a_damaged_status_counts_as_none(folder, files, damaged):
+    files.files[STATUS] = damaged
+    assert folder.status.pipeline() is None
+
+
+def test_changes_of_the_target_add_up_and_the_later_one_wins(folder):
+    before = Target(2.0, 0.5, "p95", budget=4)
+    assert folder.orders.target().apply(before) == before
+    folder.orders.set_target(TargetOrder(latency=5.0))
+    folder.orders.set_target(TargetOrder(quantile="p50", budget="none"))
+    assert folder.orders.target().apply(before) == Target(5.0, 0.5, "p50", budget=None)
+    folder.orders.set_target(TargetOrder(latency="none", budget=1))
+    assert folder.orders.target().apply(before) == Target(None, 0.5, "p50", budget=1)
+
+
+def test_a_value_that_does_not_fit_is_named_and_replaced_by_the_next_order(folder, files):
+    files.files["target.json"] = '{"latency": "soon"}'
+    with pytest.raises(CodecError, match="latency"):
+        folder.orders.target()
+    folder.orders.set_target(TargetOrder(budget=2))
+    assert folder.orders.target() == TargetOrder(budget=2)
+
+
+def test_orders_are_read_back_as_they_were_given(folder):
+    assert folder.orders.restart() is None
+    order = RestartOrder(50.0, "more tasks", 4, {"work": 6})
+    folder.orders.request_restart(order)
+    assert folder.orders.restart() == order
+    assert folder.orders.drain("host") == {"host"} == folder.orders.drained()
+    assert folder.orders.drain("host", release=True) == frozenset()
+    assert not folder.orders.stop_requested()
+    folder.orders.request_stop()
+    assert folder.orders.stop_requested()
+
+
+def test_a_stop_is_withdrawn_only_if_there_is_one(folder, files):
+    folder.orders.request_stop(stop=False)
+    assert files.writes == []
+    folder.orders.request_stop()
+    folder.orders.request_stop(stop=False)
+    assert not folder.orders.stop_requested()
 
 
 def test_a_folder_on_the_disk_can_be_read_by_another(tmp_path):

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from foretide.metrics.catalogue.worker import JVM, PROCESS
-from foretide.probes.jvm import JVM_RULES, JvmProbe, figures, parse_hsperfdata, published_file
+from foretide.metrics.catalogue.worker import JVM, JVM_RULES, PROCESS
+from foretide.probes.jvm import JvmProbe, figures, parse_hsperfdata, published_file
 from foretide.probes.workers import WorkerProbe
 
 PROGRAM = textwrap.dedent("""

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from foretide.metrics.catalogue.machine import CORE, MACHINE
+from foretide.metrics.catalogue.machine import CORE, CORE_RULES, HOST_RULES, MACHINE
 from foretide.probes.local_machine import LocalMachine
 from foretide.probes.machine import MachineCounters, machine_samples
-from foretide.probes.machine_rules import CORE_RULES, HOST_RULES
 
 BUSY = dict.fromkeys(("nice", "iowait", "irq", "softirq", "steal"), 0.0)
 
@@ -141,10 +140,10 @@ def test_parts_of_disks_and_interfaces_inside_the_host_are_not_counted_twice():
 
 
 def test_every_rule_makes_a_metric_of_the_catalogue_and_every_metric_has_a_rule():
-    made = [rule.metric for rule in (*HOST_RULES, *CORE_RULES)] + ["machine_busiest_core_percent"]
+    made = [rule.metric.name for rule in (*HOST_RULES, *CORE_RULES)] + ["machine_busiest_core_percent"]
     assert len(made) == len(set(made))
     assert set(made) == {metric.name for metric in MACHINE}
-    assert {rule.metric for rule in CORE_RULES} == {metric.name for metric in CORE}
+    assert {rule.metric for rule in CORE_RULES} == set(CORE)
 
 
 BURN = "import time; end = time.monotonic() + {}\nwhile time.monotonic() < end: pass"

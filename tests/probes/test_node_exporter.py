@@ -118,7 +118,11 @@ def test_nobody_there_is_said_with_host_and_reason():
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
-    [((503, "busy"), "status 503"), ("<html>hello</html>", "none of node_exporter's metrics"), ("", "none of node")],
+    [
+        ((503, "busy"), "status 503"),
+        ("<html>hello</html>", "has no metrics of node_exporter"),
+        ("", "no metrics of node_exporter"),
+    ],
 )
 def test_another_answer_is_said_too(serve, answer, reason):
     with pytest.raises(ProbeUnavailableError, match=reason):

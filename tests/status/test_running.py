@@ -2,11 +2,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import platformdirs
 import pytest
 
 from foretide.errors import PipelineNotFoundError
-from foretide.status.running import Running, announce, find_running, home, list_running, withdraw
+from foretide.status.running import Running, announce, find_running, foretide_home, list_running, withdraw
 
 ME = os.getpid()
 
@@ -28,10 +30,9 @@ def running(name, pid=ME):
 
 
 def test_the_list_lies_in_foretides_own_folder(tmp_path, monkeypatch):
-    assert home() == tmp_path / "running"
+    assert foretide_home() == tmp_path
     monkeypatch.delenv("FORETIDE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path / "me"))
-    assert home() == tmp_path / "me" / ".foretide" / "running"
+    assert foretide_home() == Path(platformdirs.user_data_dir("foretide"))
 
 
 def test_what_was_announced_is_found_by_name_until_it_is_withdrawn():
@@ -42,16 +43,22 @@ def test_what_was_announced_is_found_by_name_until_it_is_withdrawn():
     assert list_running() == []
 
 
+def test_only_the_user_can_read_it_as_the_url_of_a_store_may_contain_a_password(tmp_path):
+    announce(running("url-count"))
+    (file,) = (tmp_path / "running").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_the_only_pipeline_is_found_without_a_name():
     announce(running("url-count"))
     assert find_running(None) == running("url-count")
 
 
-def test_dead_pipelines_are_cleared_away(dead_pid):
+def test_dead_pipelines_are_cleared_away(dead_pid, tmp_path):
     announce(running("dead", dead_pid))
     announce(running("alive"))
     assert list_running() == [running("alive")]
-    assert [file.name for file in home().iterdir()] == [f"alive-{ME}.json"]
+    assert [file.name for file in (tmp_path / "running").iterdir()] == [f"alive-{ME}.json"]
     assert find_running(None) == running("alive")
 
 
@@ -64,10 +71,10 @@ def test_a_process_of_somebody_else_counts_as_alive(monkeypatch):
     assert list_running() == [running("theirs")]
 
 
-def test_a_file_that_is_no_announcement_is_passed_over():
+def test_a_file_that_is_no_announcement_is_passed_over(tmp_path):
     announce(running("alive"))
     for number, text in enumerate(["", "{", "[]", "5", json.dumps({"name": "half"})]):
-        (home() / f"odd{number}.json").write_text(text)
+        (tmp_path / "running" / f"odd{number}.json").write_text(text)
     assert list_running() == [running("alive")]
 
 
@@ -82,7 +89,7 @@ def test_several_pipelines_need_a_name_and_are_listed():
 def test_two_pipelines_of_one_name_need_the_control_folder():
     announce(running("same"))
     announce(running("same", os.getppid()))
-    with pytest.raises(PipelineNotFoundError, match="--control"):
+    with pytest.raises(PipelineNotFoundError, match="--control-folder"):
         find_running("same")
 
 

@@ -53,13 +53,13 @@ def test_a_sqlite_store_writes_ahead_so_that_readers_and_a_writer_do_not_meet(tm
 @pytest.mark.parametrize(
     ("location", "says"),
     [
-        ("mysql://host/metrics", "no store is known for 'mysql://'; give a path"),
-        ("postgresql+psycopg2://host/metrics", "no store is known for 'postgresql\\+psycopg2://'"),
-        ("postgresql://me:secret@host:port/metrics", "which starts with 'postgresql://', cannot be understood"),
-        ("://", "cannot be understood"),
-        ("sqlite://", "needs a file"),
-        (":memory:", "needs a file"),
-        ("", "needs a file"),
+        ("mysql://host/metrics", "'mysql://' is not supported; give a path"),
+        ("postgresql+psycopg2://host/metrics", "'postgresql\\+psycopg2://' is not supported"),
+        ("postgresql://me:secret@host:port/metrics", "which starts with 'postgresql://', is not valid"),
+        ("://", "is not valid"),
+        ("sqlite://", "cannot be read by other processes"),
+        (":memory:", "cannot be read by other processes"),
+        ("", "cannot be read by other processes"),
     ],
 )
 def test_addresses_that_mean_no_store_are_refused_with_what_to_do(location, says):
@@ -93,7 +93,7 @@ def test_a_store_that_is_not_there_is_not_made_for_a_reader(location, tmp_path):
 def test_a_newer_store_is_refused_and_left_as_it_is(location):
     MetricStore.open(location).close()
     sql(location, "UPDATE foretide_schema SET version = 99")
-    with pytest.raises(StoreError, match="has version 99, and this is for version 1: update Foretide"):
+    with pytest.raises(StoreError, match="has version 99, this release requires version 1: update Foretide"):
         MetricStore.open(location)
 
 

@@ -152,6 +152,6 @@ def test_what_is_not_there_is_not_exported(store, tmp_path):
         export_samples(store, "other", path)
     with pytest.raises(StoreError, match="no samples of 'p' at the level 'machine'"):
         export_steps(store, "p", path, level=Level.MACHINE, step=5.0)
-    with pytest.raises(StoreError, match="time step of 0 s cannot be"):
+    with pytest.raises(StoreError, match="step must be greater than 0 s, got 0"):
         export_steps(store, "p", path, level=Level.WORKER, step=0)
     assert not path.exists()

@@ -94,7 +94,7 @@ def test_decisions_are_bounded_by_count_and_by_age(store):
     store.write_decisions("p", [decision(number) for number in range(1, 31)], max_decisions=10)
     store.write_decisions("q", [decision(1)])
     assert ids(store.decisions("p")) == list(range(21, 31))
-    store.forget(25.0)
+    store.delete_before(25.0)
     assert ids(store.decisions("p")) == list(range(25, 31))
     assert store.decisions("q") == []
     assert journal_module.MAX_DECISIONS == 10_000
@@ -112,9 +112,10 @@ def test_many_decisions_are_written_in_parts_and_effects_reach_across_them(store
 def test_forgetting_keeps_the_setup_that_was_in_force_at_the_moment(store, monkeypatch):
     setups = [replace(RECORDED, at=at) for at in (1.0, 2.0, 30.0)]
     store.write_setups("p", setups)
-    store.forget(10.0)
+    store.delete_before(10.0)
     assert store.setups("p") == setups[1:]
-    store.forget(99.0)
+    assert store.setup("p") == setups[2]
+    store.delete_before(99.0)
     assert store.setups("p") == setups[2:]
     monkeypatch.setattr(journal_module, "MAX_SETUPS", 2)
     for at in (40.0, 50.0, 50.0):
@@ -182,8 +183,8 @@ def test_who_may_only_read_an_older_store_still_reads_its_samples(postgres):
             store.decisions("p")
 
 
-def test_the_writer_keeps_setups_and_decisions_and_merges_effects(location):
-    with StoreWriter(partial(MetricStore.open, location), "p", WriterSettings(most_decisions=2)).start() as writer:
+def test_the_writer_keeps_setups_and_decisions_and_applies_their_news(location):
+    with StoreWriter(partial(MetricStore.open, location), "p", WriterSettings(max_decisions=2)).start() as writer:
         writer.put_setup(RECORDED)
         writer.put_decisions([decision(1), decision(2)])
         writer.put_decisions([decision(3, acts=False, effects_of_earlier=(replace(BETTER, decision=2),)), decision(0)])

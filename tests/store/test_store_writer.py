@@ -19,7 +19,7 @@ from foretide.store.records import AlarmRecord
 from foretide.store.writer import StoreWriter, WriterSettings
 from helpers import wait_for
 
-QUICK = WriterSettings(first_pause=0.05, longest_pause=0.2)
+QUICK = WriterSettings(first_pause=0.05, max_pause=0.2)
 ALARM = AlarmRecord(10.0, "store", "high", "", "the disk is full", "monitor")
 
 
@@ -115,7 +115,7 @@ def test_a_turn_writes_no_more_than_a_batch_and_asks_for_another_at_once(tmp_pat
 def test_a_failing_store_is_left_alone_ever_longer_and_then_found_again(tmp_path, make_writer):
     works = threading.Event()
     store = opening(tmp_path / "m.db")
-    settings = WriterSettings(first_pause=1.0, longest_pause=5.0)
+    settings = WriterSettings(first_pause=1.0, max_pause=5.0)
     writer = make_writer(lambda: store() if works.is_set() else no_store(), "p", settings)
     writer.put([sample(1.0)])
     assert [writer.turn() for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
@@ -125,7 +125,7 @@ def test_a_failing_store_is_left_alone_ever_longer_and_then_found_again(tmp_path
     assert writer.turn() is None
     assert (writer.problem, writer.pending) == (None, 0)
     works.clear()
-    writer._shut()
+    writer._close_store()
     assert writer.turn() == 1.0
 
 
@@ -278,7 +278,7 @@ def test_old_samples_are_forgotten_in_rounds(tmp_path, make_writer):
 
 
 def test_between_two_rounds_of_much_forgetting_what_waits_is_written(tmp_path, make_writer, monkeypatch):
-    monkeypatch.setattr("foretide.store.writer.FORGOTTEN_AT_ONCE", 10)
+    monkeypatch.setattr("foretide.store.writer.PRUNED_AT_ONCE", 10)
     settings = WriterSettings(retention_seconds=100.0)
     writer = make_writer(opening(tmp_path / "m.db"), "p", settings, clock=Clock(1000.0), steady_clock=Clock())
     writer.put([sample(float(at)) for at in range(25)])
@@ -307,5 +307,5 @@ def test_a_clock_that_jumps_back_loses_nothing_and_forgets_nothing_new(tmp_path,
     "wrong", [{"capacity": 0}, {"batch": 0}, {"retention_seconds": 0}, {"retention_seconds": -1}, {"prune_every": 0}]
 )
 def test_settings_that_make_no_sense_are_refused(wrong):
-    with pytest.raises(StoreError, match="have to be above 0"):
+    with pytest.raises(StoreError, match="must be greater than 0"):
         WriterSettings(**wrong)

@@ -34,7 +34,6 @@ class App:
 
     Attributes:
         name: What people call it.
-        summary: What it does, in a line.
         build: Its topology for a load.
         edge: The edge that the demonstration splits anew, and `ratio` how.
         ratio: The new split.
@@ -43,7 +42,6 @@ class App:
     """
 
     name: str
-    summary: str
     build: Callable[[Load], Topology]
     edge: str
     ratio: str

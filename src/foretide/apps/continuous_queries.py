@@ -57,12 +57,4 @@ def truth(vehicles: pd.DataFrame, load: Load) -> pd.DataFrame:
     return matched[["event_time", "plate", "speed", "name", "licence"]]
 
 
-APP = App(
-    "continuous-queries",
-    "vehicles over the limit and their owners (predictive-control)",
-    build,
-    edge="query",
-    ratio="7:3:2",
-    result="log",
-    truth=truth,
-)
+APP = App("continuous-queries", build, edge="query", ratio="7:3:2", result="log", truth=truth)

@@ -61,12 +61,4 @@ def truth(events: pd.DataFrame, _: Load) -> pd.DataFrame:
     return users.reset_index(name="users")
 
 
-APP = App(
-    "unique-users",
-    "unique users per event and second (storm-at-twitter)",
-    build,
-    edge="distributor",
-    ratio="4:3:2:1",
-    result="aggregator",
-    truth=truth,
-)
+APP = App("unique-users", build, edge="distributor", ratio="4:3:2:1", result="aggregator", truth=truth)

@@ -90,12 +90,4 @@ def truth(requests: pd.DataFrame, _: Load) -> pd.DataFrame:
     return counts[["window_start", "url", "requests"]]
 
 
-APP = App(
-    "url-count",
-    "windowed URL count of request lines (predictive-control)",
-    build,
-    edge="extract",
-    ratio="7:3:2",
-    result="merge",
-    truth=truth,
-)
+APP = App("url-count", build, edge="extract", ratio="7:3:2", result="merge", truth=truth)

@@ -56,12 +56,4 @@ def truth(tweets: pd.DataFrame, _: Load) -> pd.DataFrame:
     return split_up.value_counts().reset_index(name="times")
 
 
-APP = App(
-    "word-count",
-    "words of tweets, counted in windows (Storm's first example)",
-    build,
-    edge="split",
-    ratio="4:3:2:1",
-    result="count",
-    truth=truth,
-)
+APP = App("word-count", build, edge="split", ratio="4:3:2:1", result="count", truth=truth)

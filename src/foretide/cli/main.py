@@ -1,25 +1,77 @@
-"""Puts the commands together, and turns Foretide's errors into one clear sentence and exit code 1."""
+"""The `foretide` command. A command's module is imported when the command is called, not before."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
 
-from foretide.cli import settings
-from foretide.cli.forecast import evaluate, forecast, train
-from foretide.cli.inspect import decisions, explain, metrics, replay
-from foretide.cli.operate import admission, route, target
-from foretide.cli.operate import pipelines as operate
-from foretide.cli.plan import plan, simulate
-from foretide.cli.run import apps, demo, run, topology
-from foretide.cli.run import demo_join as join
 from foretide.errors import ForetideError
 
+_COMMANDS = {
+    "run": ("run.run:run", "Run an application under a replayed real load curve."),
+    "demo": ("run.demo:app", "Run a demonstration."),
+    "apps": ("run.apps:apps", "List the applications."),
+    "topology": ("run.apps:topology", "Show topologies."),
+    "list": ("operate.pipelines:list_pipelines", "List the pipelines that run on this machine."),
+    "status": ("operate.pipelines:status", "Show the state of a pipeline and its control loop."),
+    "stop": ("operate.pipelines:stop", "Stop a pipeline after its current batch."),
+    "drain": ("operate.pipelines:drain", "Take a host or an executor out of service."),
+    "restart": ("operate.pipelines:restart", "Restart a pipeline from its checkpoint."),
+    "route": ("operate.route:app", "Show and set the routes of a running pipeline."),
+    "admission": ("operate.admission:app", "Show and set the admission limits of a running pipeline."),
+    "target": ("operate.target:app", "Show and set the latency target of a running pipeline."),
+    "metrics": ("inspect.metrics:metrics", "Show the metrics of a pipeline."),
+    "decisions": ("inspect.decisions:decisions", "List the decisions of the control loop."),
+    "explain": ("inspect.explain:explain", "Explain a decision of the control loop."),
+    "replay": ("inspect.replay:replay", "Replay policies over the recorded history of a pipeline."),
+    "settings": ("settings:settings", "Show every setting in force, and where it comes from."),
+    "plan": ("plan.plan:plan", "Plan the processors of each operator from a model."),
+    "simulate": ("plan.simulate:simulate", "Simulate a model."),
+    "train": ("forecast.train:train", "Train and save a model of a load."),
+    "forecast": ("forecast.forecast:forecast", "Forecast a load, with intervals."),
+    "evaluate": ("forecast.evaluate:evaluate", "Evaluate the models on the last part of a series."),
+}
+"""The commands in the order of `foretide --help`: module and function (or group) below `foretide.cli`, and help."""
 
-class _Friendly(typer.Typer):
-    """A Typer application whose errors are sentences."""
+
+class LazyCommand(TyperCommand):
+    """A command of which only the name and the help are known until it is called."""
+
+    def __init__(self, name: str, target: str, help: str) -> None:  # noqa: A002 - click's name
+        super().__init__(name, help=help)
+        self._target = target
+
+    def load(self) -> Any:
+        """Import the command; click's object for it."""
+        module, _, attribute = self._target.partition(":")
+        found = getattr(import_module(f"foretide.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            return get_group(found)
+        single = typer.Typer(add_completion=False)
+        single.command(self.name)(found)
+        return get_command(single)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse the arguments as the command itself does."""
+        return self.load().make_context(info_name, args, parent, **extra)
+
+
+class LazyGroup(TyperGroup):
+    """The commands of the table."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.commands = {name: LazyCommand(name, *entry) for name, entry in _COMMANDS.items()}
+
+
+class _Application(typer.Typer):
+    """Prints Foretide's errors as one sentence and ends with exit code 1."""
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         try:
@@ -29,29 +81,22 @@ class _Friendly(typer.Typer):
             sys.exit(1)
 
 
-app = _Friendly(
-    help="Predictive control for streaming pipelines on Spark.", no_args_is_help=True, pretty_exceptions_enable=False
-)
-app.command("run")(run.run)
-app.command("demo")(demo.demo)
-app.command("join")(join.join)
-app.command("apps")(apps.apps)
-app.command("list")(operate.list_pipelines)
-app.command("status")(operate.status)
-app.command("stop")(operate.stop)
-app.command("drain")(operate.drain)
-app.command("restart")(operate.restart)
-app.command("metrics")(metrics.metrics)
-app.command("decisions")(decisions.decisions)
-app.command("explain")(explain.explain)
-app.command("replay")(replay.replay)
-app.command("settings")(settings.settings)
-app.command("plan")(plan.plan)
-app.command("simulate")(simulate.simulate)
-app.command("train")(train.train)
-app.command("forecast")(forecast.forecast)
-app.command("evaluate")(evaluate.evaluate)
-app.add_typer(topology.app, name="topology")
-app.add_typer(route.app, name="route")
-app.add_typer(admission.app, name="admission")
-app.add_typer(target.app, name="target")
+app = _Application(cls=LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version  # noqa: PLC0415 - slow to import
+
+        typer.echo(f"foretide {version('foretide')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Predictive control for streaming pipelines on Apache Spark."""

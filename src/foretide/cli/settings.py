@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from foretide.cli.pipelines import JsonOption
+from foretide.cli.options import JsonOption
 from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
 from foretide.settings.load import EffectiveSetting, effective_settings
 from foretide.settings.reference import display

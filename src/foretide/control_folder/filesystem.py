@@ -1,37 +1,40 @@
-"""Publishing a small file so that a reader sees the old text or the new one, never a part: one small port.
+"""Small files that are replaced all at once, on a local disk or in an object store.
 
 A local disk does it by renaming over the old file; an object store by a PUT, which is atomic by itself.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlparse
 
+from filelock import FileLock, Timeout
+
 from foretide.errors import ControlFolderError
+from foretide.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
+
+_LOCK_SECONDS = 30.0
+_LOCK_POLL_SECONDS = 0.01
 
 
 class Filesystem(Protocol):
     """What the control folder needs of a file system."""
 
     def read(self, name: str) -> str | None:
-        """The text of a file, or None when there is none."""
+        """The text of a file, or None if it does not exist."""
 
     def write(self, name: str, text: str) -> None:
-        """Put a text in place of the old one, all at once."""
+        """Replace the text of a file all at once."""
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep other writers out while a text is read, changed and written."""
+        """Exclude other writers while a text is read, changed and written."""
 
     def url(self, name: str) -> str:
         """The address under which Spark reads the file."""
@@ -50,25 +53,23 @@ class LocalFilesystem:
             return None
 
     def write(self, name: str, text: str) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=self._folder)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).chmod(0o644)  # executors may run as another user
-            Path(temporary).replace(self._folder / name)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        atomic_write(self._folder / name, text)  # readable by all: executors may run as another user
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / ".lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        lock = FileLock(self._folder / ".lock", timeout=_LOCK_SECONDS, poll_interval=_LOCK_POLL_SECONDS)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise ControlFolderError(
+                f"'{self._folder}' was locked for {_LOCK_SECONDS:g} s: the pipeline, its control loop or another "
+                "foretide command is changing it, or hangs"
+            ) from None
+        try:
             yield
+        finally:
+            lock.release()
 
     def url(self, name: str) -> str:
         return f"file://{(self._folder / name).absolute()}"  # as it is: Hadoop takes %20 for three letters
@@ -81,7 +82,7 @@ class ObjectStoreFilesystem:
     """
 
     def __init__(self, url: str, filesystem: Any = None, base: str | None = None) -> None:
-        from pyarrow import fs  # noqa: PLC0415 - only who uses a store pays for it
+        from pyarrow import fs  # noqa: PLC0415 - needed for stores only
 
         self._url = url.rstrip("/")
         if filesystem is None:
@@ -97,7 +98,7 @@ class ObjectStoreFilesystem:
             return None
 
     def write(self, name: str, text: str) -> None:
-        content = text.encode("utf-8")  # what is opened is published, so nothing may fail from here on
+        content = text.encode("utf-8")  # what is opened is published, so nothing may fail after it
         with self._filesystem.open_output_stream(f"{self._base}/{name}") as stream:
             stream.write(content)
 
@@ -121,27 +122,27 @@ def local_path(location: str) -> Path | None:
 
 
 def absolute(location: str) -> str:
-    """The location as every working directory understands it."""
+    """The location, independent of the working directory."""
     path = local_path(location)
     return location if path is None else str(path.absolute())
 
 
 def make_folder(location: str) -> None:
-    """See that a folder is there, on a disk or in a store."""
+    """Create a folder, on a disk or in a store, unless it exists."""
     path = local_path(location)
     if path is not None:
         path.mkdir(parents=True, exist_ok=True)
         return
-    from pyarrow import fs  # noqa: PLC0415 - only who uses a store pays for it
+    from pyarrow import fs  # noqa: PLC0415 - needed for stores only
 
     filesystem, base = fs.FileSystem.from_uri(location.replace("s3a://", "s3://", 1))
     filesystem.create_dir(base, recursive=True)
 
 
-def open_publication(location: str) -> Filesystem:
-    """The publication for a path or URL.
+def open_filesystem(location: str) -> Filesystem:
+    """The folder at a path or URL.
 
-    >>> open_publication("/data/checkpoint/foretide").url("routes.json")
+    >>> open_filesystem("/data/checkpoint/foretide").url("routes.json")
     'file:///data/checkpoint/foretide/routes.json'
     """
     path = local_path(location)

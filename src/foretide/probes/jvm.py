@@ -1,7 +1,7 @@
-"""A JVM's own figures, from the file in which every HotSpot JVM publishes them (hsperfdata, what jstat reads).
+"""Counters of a JVM, from the file in which HotSpot publishes them (hsperfdata, as read by jstat).
 
-Nothing is attached and the JVM does no work for it. A JVM started with -XX:-UsePerfData or -XX:+PerfDisableSharedMem
-has no such file; then its figures are not known.
+Nothing is attached to the JVM. One that was started with -XX:-UsePerfData or -XX:+PerfDisableSharedMem has no such
+file, and its counters are unknown.
 """
 
 from __future__ import annotations
@@ -11,23 +11,8 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-from foretide.probes.rules import Gauge, Rate, Rule
-
-JVM_RULES: tuple[Rule, ...] = (
-    Gauge("worker_heap_bytes", "heap_bytes"),
-    Gauge("worker_non_heap_bytes", "non_heap_bytes"),
-    Gauge("worker_heap_capacity_bytes", "heap_capacity_bytes"),
-    Gauge("worker_old_generation_bytes", "old_generation_bytes"),
-    Rate("worker_gc_ms_per_second", "gc_ms"),
-    Rate("worker_gc_per_second", "gc_count"),
-    Rate("worker_safepoint_ms_per_second", "safepoint_ms"),
-    Rate("worker_compile_ms_per_second", "compile_ms"),
-    Gauge("worker_loaded_classes", "loaded_classes"),
-    Gauge("worker_jvm_threads", "jvm_threads"),
-)
-
-TRIES = 3
-"""Readings in which a JVM without a file is asked for one. A JVM makes it in its first moments or never."""
+MAX_TRIES = 3
+"""Readings in which the file is looked for. A JVM creates it when it starts, or never."""
 
 _MAPPED = re.compile(rb"(/\S*/hsperfdata_[^/\n]+/\d+)$", re.MULTILINE)
 _MAGIC = b"\xca\xfe\xc0\xc0"
@@ -35,7 +20,7 @@ _LITTLE_ENDIAN = 1
 _MAJOR = 2
 _LONG = b"J"
 _PROLOGUE = struct.calcsize("=4sBBBBiiqii")
-_LARGEST = 1 << 22
+_MAX_BYTES = 1 << 22
 
 _HEAP_USED = re.compile(r"sun\.gc\.generation\.\d+\.space\.\d+\.used")
 _HEAP_CAPACITY = re.compile(r"sun\.gc\.generation\.\d+\.capacity")
@@ -45,15 +30,15 @@ _GC_COUNT = re.compile(r"sun\.gc\.collector\.\d+\.invocations")
 
 
 class JvmProbe:
-    """One JVM. Its file is found once, among the files it has mapped: so it is its own, in a container too."""
+    """One JVM. Its file is found among the files it has mapped, which works in a container too."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._path: Path | None = None
-        self._tries = TRIES
+        self._tries = MAX_TRIES
 
     def read(self) -> dict[str, float]:
-        """The figures as they are now; none when the JVM does not publish them, is gone, or is no JVM."""
+        """The current counters; none if the JVM does not publish them, has ended, or is not a JVM."""
         if self._path is None and self._tries:
             self._tries -= 1
             self._path = published_file(self.pid)
@@ -61,13 +46,13 @@ class JvmProbe:
             return {}
         try:
             with self._path.open("rb") as file:
-                return figures(parse_hsperfdata(file.read(_LARGEST)))
+                return figures(parse_hsperfdata(file.read(_MAX_BYTES)))
         except OSError:
             return {}
 
 
 def published_file(pid: int) -> Path | None:
-    """The file in which a JVM publishes its figures, as this process can open it."""
+    """The file in which a JVM publishes its counters."""
     try:
         found = _MAPPED.search(Path(f"/proc/{pid}/maps").read_bytes())
     except OSError:
@@ -76,10 +61,10 @@ def published_file(pid: int) -> Path | None:
 
 
 def parse_hsperfdata(data: bytes) -> dict[str, int]:
-    """The numbers of such a file by name; none when the JVM is not ready, or this is no file of version 2.
+    """The numbers in such a file by name; none if the JVM is not ready, or the file is not of version 2.
 
     A head of 32 bytes gives the byte order and where entries begin. Each entry has its length, the places of its name
-    and value, and its type; only single long numbers are of interest here.
+    and value, and its type; only single long numbers are read.
     """
     if len(data) < _PROLOGUE or data[:4] != _MAGIC:
         return {}
@@ -103,9 +88,9 @@ def parse_hsperfdata(data: bytes) -> dict[str, int]:
 
 
 def figures(numbers: Mapping[str, int]) -> dict[str, float]:
-    """What the metrics speak of, from a JVM's own names. Times are in ticks of a clock whose frequency is given.
+    """The counters that metrics need, from the JVM's names. Times are in ticks of a clock of the given frequency.
 
-    Some collectors publish sizes from their first collection on; until then heap or metaspace stand at an impossible 0.
+    Some collectors publish sizes only after their first collection; a heap or metaspace of 0 is unknown.
     """
     frequency = numbers.get("sun.os.hrt.frequency")
     found = {
@@ -137,7 +122,7 @@ def _milliseconds(ticks: float | None, frequency: int | None) -> float | None:
 
 
 def _loaded_classes(numbers: Mapping[str, int]) -> float | None:
-    """Classes of the archive that JVMs share are counted apart from those loaded in the plain way."""
+    """Classes of the shared archive are counted apart from the others."""
     if "java.cls.loadedClasses" not in numbers:
         return None
     loaded = numbers["java.cls.loadedClasses"] + numbers.get("java.cls.sharedLoadedClasses", 0)

@@ -1,4 +1,4 @@
-"""This host's counters, from the kernel's own files below /proc. A file that is missing is left out, not an error."""
+"""Counters of this host, from the files below /proc. A missing file is not an error."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from foretide.metrics.catalogue.machine import CPU_MODES
 from foretide.metrics.metric import Sample
 from foretide.probes.machine import MachineCounters, machine_samples
-from foretide.probes.machine_rules import CPU_MODES
 
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -51,7 +51,7 @@ Values = dict[str, float]
 
 
 class LocalMachine:
-    """The machine this runs on. Each call of `sample` gives what happened since the last one."""
+    """This machine. Each call of `sample` covers the time since the last one."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class LocalMachine:
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a file, none when the kernel does not have it or does not let us see it."""
+    """The lines of a file; none if it is missing or not readable."""
     try:
         return path.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Features of a machine: its counters, from wherever they were read, and the samples between two readings of them."""
+"""Metrics of a machine, from two readings of its counters."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from foretide.metrics.catalogue.machine import BUSIEST_CORE, CORE_RULES, CPU_MODES, HOST_RULES
+from foretide.metrics.counters import Reading, samples
 from foretide.metrics.metric import Sample
-from foretide.probes.machine_rules import CORE_RULES, CPU_MODES, HOST_RULES
-from foretide.probes.rules import Reading, samples
 
 Devices = Mapping[str, Mapping[str, float]]
 """Counters by device: cores, disks, interfaces."""
 
-_NO_DISK = re.compile(r"(z?ram|loop|fd|sr|dm-|md)\d+|((h|s|v|xv)d[a-z]+|nvme\d+n\d+p|mmcblk\d+p)\d+")
-"""Devices that are no disk, or a part or sum of disks that are counted already."""
+_NOT_DISKS = re.compile(r"(z?ram|loop|fd|sr|dm-|md)\d+|((h|s|v|xv)d[a-z]+|nvme\d+n\d+p|mmcblk\d+p)\d+")
+"""Devices that are not disks, or partitions or unions of disks that are counted already."""
 
-_NO_INTERFACE = re.compile(r"lo|(veth|docker|br-|virbr|cni|flannel|cali|ifb|dummy|tun|tap|lxc|kube).*")
+_NOT_INTERFACES = re.compile(r"lo|(veth|docker|br-|virbr|cni|flannel|cali|ifb|dummy|tun|tap|lxc|kube).*")
 """Interfaces whose packets never leave the host, or leave it through another interface."""
 
 _LOOPBACK = "lo"
@@ -24,7 +24,7 @@ _LOOPBACK = "lo"
 
 @dataclass(frozen=True, slots=True)
 class MachineCounters:
-    """The counters of one host at one moment, named as node_exporter names them. What is not known is not there.
+    """The counters of one host at one moment, named as node_exporter names them. Unknown counters are absent.
 
     `at` is the time of day, `clock` counts seconds for rates. `cores` hold seconds by mode.
     """
@@ -39,9 +39,9 @@ class MachineCounters:
 
 
 def machine_samples(before: MachineCounters | None, after: MachineCounters) -> list[Sample]:
-    """The samples of a host and its cores. A first reading, and one after a restart, gives gauges alone.
+    """The samples of a host and its cores; of a first reading, and after a restart, gauges alone.
 
-    Only devices that are in both readings count: one that comes or goes is no burst of work.
+    Only devices that are in both readings count, as one that appears or disappears is not a burst of work.
     """
     earlier = None if before is None or _restarted(before, after) else before
     cores = [sample for name in after.cores for sample in _core_samples(name, earlier, after)]
@@ -67,15 +67,15 @@ def _core_samples(name: str, before: MachineCounters | None, after: MachineCount
 def _busiest(cores: Collection[Sample], after: MachineCounters) -> Iterator[Sample]:
     busy = [sample.value for sample in cores if sample.metric == "machine_core_busy_percent"]
     if busy:
-        yield Sample("machine_busiest_core_percent", after.host, after.at, max(busy))
+        yield Sample(BUSIEST_CORE.name, after.host, after.at, max(busy))
 
 
 def _summed(counters: MachineCounters, other: MachineCounters | None) -> Reading:
     """All counters of the host in one reading, devices summed over those that both readings have."""
     partner = counters if other is None else other
     cores = _total(counters.cores, counters.cores.keys() & partner.cores.keys())
-    disks = _total(counters.disks, _chosen(counters.disks, partner.disks, _NO_DISK))
-    networks = _total(counters.networks, _chosen(counters.networks, partner.networks, _NO_INTERFACE))
+    disks = _total(counters.disks, _in_both(counters.disks, partner.disks, _NOT_DISKS))
+    networks = _total(counters.networks, _in_both(counters.networks, partner.networks, _NOT_INTERFACES))
     loopback = counters.networks.get(_LOOPBACK, {})
     values = {
         **_with_derived(counters.values),
@@ -88,8 +88,8 @@ def _summed(counters: MachineCounters, other: MachineCounters | None) -> Reading
     return Reading(counters.at, counters.clock, values)
 
 
-def _chosen(mine: Devices, others: Devices, left_out: re.Pattern[str]) -> set[str]:
-    return {name for name in mine.keys() & others.keys() if not left_out.fullmatch(name)}
+def _in_both(devices: Devices, others: Devices, excluded: re.Pattern[str]) -> set[str]:
+    return {name for name in devices.keys() & others.keys() if not excluded.fullmatch(name)}
 
 
 def _total(devices: Devices, names: Collection[str]) -> dict[str, float]:
@@ -102,9 +102,9 @@ def _total(devices: Devices, names: Collection[str]) -> dict[str, float]:
 
 
 def _with_sums(modes: Mapping[str, float]) -> dict[str, float]:
-    """A core's seconds by mode, with the sums that its metrics speak of; nothing of a core that says too little.
+    """A core's seconds by mode, with the sums that its metrics need; empty if modes are missing.
 
-    Nothing is subtracted here: rounding would let a sum that stands still seem to fall.
+    Nothing is subtracted: rounding would make a constant sum seem to fall.
     """
     if not {"user", "system", "idle"} <= modes.keys():
         return {}
@@ -119,18 +119,18 @@ def _with_sums(modes: Mapping[str, float]) -> dict[str, float]:
 
 
 def _with_derived(values: Mapping[str, float]) -> dict[str, float]:
-    """The counters with what can be worked out from them."""
+    """The counters, with those derived from them."""
     found = {
-        "memory_used_bytes": _rest(values, "memory_MemTotal_bytes", "memory_MemAvailable_bytes"),
+        "memory_used_bytes": _difference(values, "memory_MemTotal_bytes", "memory_MemAvailable_bytes"),
         "memory_used_share": _used(values, "memory_MemTotal_bytes", "memory_MemAvailable_bytes"),
         "memory_committed_share": _share(values, "memory_Committed_AS_bytes", "memory_CommitLimit_bytes"),
-        "memory_swap_used_bytes": _rest(values, "memory_SwapTotal_bytes", "memory_SwapFree_bytes"),
+        "memory_swap_used_bytes": _difference(values, "memory_SwapTotal_bytes", "memory_SwapFree_bytes"),
         "filesystem_used_share": _used(values, "filesystem_size_bytes", "filesystem_avail_bytes"),
     }
     return {**values, **{key: value for key, value in found.items() if value is not None}}
 
 
-def _rest(values: Mapping[str, float], whole: str, part: str) -> float | None:
+def _difference(values: Mapping[str, float], whole: str, part: str) -> float | None:
     return max(0.0, values[whole] - values[part]) if whole in values and part in values else None
 
 

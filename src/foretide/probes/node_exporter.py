@@ -1,29 +1,29 @@
-"""A remote machine's counters, scraped from a standard node_exporter. Slow or gone is an answer too."""
+"""Counters of a remote machine, scraped from node_exporter."""
 
 from __future__ import annotations
 
 import http.client
 import math
-import re
 import time
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from foretide.metrics.metric import Sample
 from foretide.probes.machine import MachineCounters, machine_samples
 
 PORT = 9100
 TIMEOUT = 2.0
-"""Seconds a machine has for its whole answer. A healthy one needs a few hundredths."""
+"""Seconds for the whole response. A healthy machine needs a few hundredths."""
 
-_LARGEST = 16 << 20
-_CHUNK = 1 << 16
-_LINE = re.compile(r'node_(\w+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})? (\S+)')
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_MAX_BYTES = 16 << 20
+_CHUNK_BYTES = 1 << 16
+_PREFIX = "node_"
 
 
 class ProbeUnavailableError(Exception):
-    """A machine that could not be asked. Its features are not known for now; nothing else is touched."""
+    """A machine that could not be scraped. Its metrics are unknown for now."""
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(f"machine '{host}' cannot be measured: {reason}; is node_exporter running there?")
@@ -32,7 +32,7 @@ class ProbeUnavailableError(Exception):
 
 
 class NodeExporter:
-    """A machine that runs node_exporter. Each call of `sample` gives what happened since the last one."""
+    """A machine that runs node_exporter. Each call of `sample` covers the time since the last one."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class NodeExporter:
         self._before: MachineCounters | None = None
 
     def sample(self) -> list[Sample]:
-        """Gauges, and rates since the last call that was answered; ProbeUnavailableError when there is no answer."""
+        """Gauges, and rates since the last successful call; ProbeUnavailableError if there is no response."""
         before, self._before = self._before, self.read()
         return machine_samples(before, self._before)
 
@@ -62,15 +62,15 @@ class NodeExporter:
             raise ProbeUnavailableError(self.host, f"{self.url}: {error or type(error).__name__}") from error
         counters = parse_node_exporter(text, self.host, self._wall(), self._clock())
         if not counters.values:
-            raise ProbeUnavailableError(self.host, f"{self.url} answers, but with none of node_exporter's metrics")
+            raise ProbeUnavailableError(self.host, f"{self.url} has no metrics of node_exporter")
         return counters
 
 
 def scrape(url: str, timeout: float) -> str:
-    """The text at an address, within a time limit for all of it."""
+    """The text at a URL, with a time-out for the whole response."""
     address = urlsplit(url)
     if address.scheme not in {"http", "https"} or not address.hostname:
-        raise ValueError("an address looks like http://host:9100/metrics")
+        raise ValueError("the URL must look like http://host:9100/metrics")
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
     connection = kind(address.hostname, address.port, timeout=timeout)
     deadline = time.monotonic() + timeout
@@ -86,17 +86,17 @@ def scrape(url: str, timeout: float) -> str:
 
 def _body(response: http.client.HTTPResponse, deadline: float) -> bytes:
     body = bytearray()
-    while chunk := response.read1(_CHUNK):
+    while chunk := response.read1(_CHUNK_BYTES):
         body += chunk
         if time.monotonic() > deadline:
-            raise TimeoutError("the answer takes too long")
-        if len(body) > _LARGEST:
-            raise ValueError(f"the answer is longer than {_LARGEST >> 20} MB")
+            raise TimeoutError("the response takes too long")
+        if len(body) > _MAX_BYTES:
+            raise ValueError(f"the response is longer than {_MAX_BYTES >> 20} MB")
     return bytes(body)
 
 
 def parse_node_exporter(text: str, host: str, at: float, clock: float) -> MachineCounters:
-    """The counters in an answer in Prometheus' text format. Lines that say nothing of use are passed over.
+    """The counters in a response in Prometheus' text format. Other lines are skipped.
 
     >>> parse_node_exporter('node_load1 0.5' + chr(10) + 'node_disk_io_now{device="sda"} 3', "a", 0, 0).disks
     {'sda': {'io_now': 3.0}}
@@ -120,14 +120,14 @@ def parse_node_exporter(text: str, host: str, at: float, clock: float) -> Machin
 
 
 def _numbers(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Name, labels and value of each finite number."""
+    """Name, labels and value of each finite number. Lines that cannot be parsed are skipped."""
     for line in text.splitlines():
-        found = _LINE.match(line)
-        if found is None:
+        if not line.startswith(_PREFIX):
             continue
         try:
-            value = float(found[3])
+            parsed = [sample for family in text_string_to_metric_families(line) for sample in family.samples]
         except ValueError:
             continue
-        if math.isfinite(value):
-            yield found[1], dict(_LABEL.findall(found[2] or "")), value
+        for sample in parsed:
+            if math.isfinite(sample.value):
+                yield sample.name.removeprefix(_PREFIX), sample.labels, float(sample.value)

@@ -1,8 +1,8 @@
-"""A worker's process: the JVM, and apart from it the Python processes below it.
+"""The process of a worker: the JVM and the Python processes below it.
 
-The counters of the whole tree never lose an ended child: once its parent has waited for it, the kernel adds what it
-used to the parent's. That holds only if each parent is read before its children, and if nobody vanished in between;
-a reading in which somebody did has no totals.
+Totals of the whole tree include children that have ended: once its parent has waited for a child, the kernel adds the
+child's counters to the parent's. That requires that each parent is read before its children, and that none ends in
+between; a reading in which one did has no totals.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from foretide.metrics.catalogue.worker import PROCESS_RULES
+from foretide.metrics.counters import Reading, Rule, samples
 from foretide.metrics.metric import Sample
 from foretide.probes.process_files import (
     TICKS_PER_SECOND,
@@ -24,38 +26,9 @@ from foretide.probes.process_files import (
     read_thread,
     thread_ids,
 )
-from foretide.probes.rules import Gauge, Rate, Reading, Rule, samples
 
-_PERCENT = 100 / TICKS_PER_SECOND
-
-PROCESS_RULES: tuple[Rule, ...] = (
-    Rate("worker_cpu_user_percent", "user_ticks", _PERCENT),
-    Rate("worker_cpu_system_percent", "system_ticks", _PERCENT),
-    Rate("worker_children_cpu_user_percent", "children_user_ticks", _PERCENT),
-    Rate("worker_children_cpu_system_percent", "children_system_ticks", _PERCENT),
-    Rate("worker_cpu_wait_percent", "waited_seconds", 100),
-    Gauge("worker_rss_bytes", "rss_bytes"),
-    Gauge("worker_children_rss_bytes", "children_rss_bytes"),
-    Gauge("worker_virtual_bytes", "virtual_bytes"),
-    Gauge("worker_swap_bytes", "swap_bytes"),
-    Rate("worker_minor_faults_per_second", "minor_faults"),
-    Rate("worker_major_faults_per_second", "major_faults"),
-    Gauge("worker_threads", "threads"),
-    Gauge("worker_children_threads", "children_threads"),
-    Gauge("worker_children", "children"),
-    Rate("worker_voluntary_switches_per_second", "voluntary"),
-    Rate("worker_involuntary_switches_per_second", "involuntary"),
-    Rate("worker_disk_read_bytes_per_second", "read_bytes"),
-    Rate("worker_disk_write_bytes_per_second", "write_bytes"),
-    Rate("worker_read_bytes_per_second", "rchar"),
-    Rate("worker_write_bytes_per_second", "wchar"),
-    Rate("worker_read_calls_per_second", "syscr"),
-    Rate("worker_write_calls_per_second", "syscw"),
-    Gauge("worker_open_files", "open_files"),
-)
-
-WALKS = 3
-"""Times the tree is walked at most, in the hope of a walk during which no child vanishes."""
+MAX_WALKS = 3
+"""Maximum of attempts to read the tree while no child ends."""
 
 _JAVA = "java"
 _NEW = ThreadCounters(0.0, 0.0, 0.0)
@@ -63,9 +36,9 @@ _NEW = ThreadCounters(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class ProcessCounters:
-    """The counters of a worker at one moment. What is not known is not there.
+    """The counters of a worker at one moment. Unknown counters are absent.
 
-    `apart` are other JVMs below this one (executors that a driver started): they are workers of their own.
+    `apart` are other JVMs below this one, such as executors of a driver, which are workers themselves.
     """
 
     at: float
@@ -78,10 +51,10 @@ class ProcessCounters:
 def process_samples(
     subject: str, before: ProcessCounters | None, after: ProcessCounters, rules: tuple[Rule, ...] = PROCESS_RULES
 ) -> list[Sample]:
-    """Gauges, and rates since the reading before.
+    """Gauges, and rates since the last reading.
 
-    When another JVM below has ended, the kernel adds its whole life to this one's counters. That is no rate of this
-    worker, so there are gauges alone.
+    When another JVM below has ended, the kernel adds all its counters to this one. That is not a rate of this worker,
+    so there are gauges alone.
     """
     if before is None or before.apart - after.apart:
         return samples(rules, subject, None, Reading(after.at, after.clock, after.values))
@@ -91,7 +64,7 @@ def process_samples(
 
 
 def _thread_growth(before: Mapping[int, ThreadCounters], after: Mapping[int, ThreadCounters]) -> dict[str, float]:
-    """How much the threads' counters grew together. A thread that is new, or has a used id, began at zero."""
+    """The growth of the counters of all threads. A new thread, also one with a reused id, starts at zero."""
     if not before or not after:
         return {}
     pairs = [(before.get(thread, _NEW), later) for thread, later in after.items()]
@@ -110,7 +83,7 @@ def _since(earlier: float, later: float) -> float:
 
 
 class ProcessProbe:
-    """One process from now until it ends. A later process with the same id is not taken for it."""
+    """One process until it ends. A later process with the same id is told apart."""
 
     def __init__(
         self, pid: int, wall: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic
@@ -128,10 +101,10 @@ class ProcessProbe:
         return stat is None or stat.ended or stat.started != self._started
 
     def read(self) -> ProcessCounters:
-        """The counters as they are now; of a process that ends meanwhile, what could still be read."""
+        """The current counters; of a process that ends meanwhile, those that could still be read."""
         if self.gone:
             return ProcessCounters(self._wall(), self._clock())
-        for _ in range(WALKS):
+        for _ in range(MAX_WALKS):
             at, clock = self._wall(), self._clock()
             tree = _Tree(self.pid)
             if tree.whole:
@@ -154,7 +127,7 @@ class _Tree:
             waiting += self._visit(pid)
 
     def _visit(self, pid: int) -> list[int]:
-        """Read one process, and name its children. They are listed first: see the head of this module."""
+        """Read one process; returns its children, which are listed before it is read (see the module's docstring)."""
         first = read_stat(pid)
         if first is not None and first.command == _JAVA and pid != self.root:
             self.apart.add(pid)
@@ -171,7 +144,7 @@ class _Tree:
         return children
 
     def values(self) -> dict[str, float]:
-        """Everything of the walk by name."""
+        """All counters by name."""
         own = self.stats.get(self.root)
         if own is None:
             return {}
@@ -188,7 +161,7 @@ class _Tree:
         return {**values, **self._totals(own, below)} if self.whole else values
 
     def _summed_gauges(self) -> dict[str, float]:
-        """Gauges that are known of the worker only if they are known of each of its processes."""
+        """Gauges that are known only if they are known of each process."""
         swap, files = [read_swap(pid) for pid in self.stats], [count_open_files(pid) for pid in self.stats]
         found = {"swap_bytes": swap, "open_files": files}
         return {name: sum(filter(None, known)) for name, known in found.items() if None not in known}
@@ -198,10 +171,10 @@ class _Tree:
         user = own.reaped_user_ticks + sum(stat.user_ticks + stat.reaped_user_ticks for stat in below)
         system = own.reaped_system_ticks + sum(stat.system_ticks + stat.reaped_system_ticks for stat in below)
         totals: dict[str, float] = {
-            "user_ticks": own.user_ticks + user,
-            "system_ticks": own.system_ticks + system,
-            "children_user_ticks": user,
-            "children_system_ticks": system,
+            "user_seconds": (own.user_ticks + user) / TICKS_PER_SECOND,
+            "system_seconds": (own.system_ticks + system) / TICKS_PER_SECOND,
+            "children_user_seconds": user / TICKS_PER_SECOND,
+            "children_system_seconds": system / TICKS_PER_SECOND,
             "minor_faults": own.minor_faults + sum(stat.minor_faults for stat in below),
             "major_faults": own.major_faults + sum(stat.major_faults for stat in below),
         }

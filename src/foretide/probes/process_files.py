@@ -1,4 +1,4 @@
-"""What the kernel's files below /proc/<pid> say of one process. None when the process, or the file, is not there."""
+"""Files below /proc/<pid>. None if the process or the file does not exist."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _CHUNK = 1 << 16
 _LISTS_CHILDREN = Path("/proc/thread-self/children").exists()
-"""Whether this kernel lists children thread by thread, which is far cheaper than looking at every process."""
+"""Whether the kernel lists children by thread, which is much cheaper than reading every process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """A process as /proc/<pid>/stat shows it. What ended children used counts once their parent has waited for them.
-
-    Times stay whole ticks: sums of them are exact, so a total that stands still cannot seem to fall.
-    """
+    """A process, by /proc/<pid>/stat. Times are whole ticks, so that sums of them are exact."""
 
     command: str
     state: str
@@ -42,7 +39,7 @@ class Stat:
 
 @dataclass(frozen=True, slots=True)
 class ThreadCounters:
-    """Context switches of one thread, and the seconds it was ready but had no core (None where it is not kept)."""
+    """Context switches of one thread, and the seconds it was ready without a core (None if unknown)."""
 
     voluntary: float
     involuntary: float
@@ -50,7 +47,7 @@ class ThreadCounters:
 
 
 def read_bytes(path: str) -> bytes | None:
-    """A small file at once. Plain system calls: a worker has hundreds of these files."""
+    """A small file. Plain system calls, as a worker has hundreds of these files."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -64,7 +61,7 @@ def read_bytes(path: str) -> bytes | None:
 
 
 def read_stat(pid: int) -> Stat | None:
-    """The process's line. Its name stands in brackets and may hold anything, brackets and blanks included."""
+    """The process. Its name is in brackets and may contain anything, brackets and spaces included."""
     text = read_bytes(f"/proc/{pid}/stat")
     if not text:
         return None
@@ -111,7 +108,7 @@ def count_open_files(pid: int) -> float | None:
 
 
 def thread_ids(pid: int) -> list[int]:
-    """The threads of a process, none when it is gone."""
+    """The threads of a process; none if it has ended."""
     try:
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208
     except OSError:
@@ -119,7 +116,7 @@ def thread_ids(pid: int) -> list[int]:
 
 
 def read_thread(pid: int, thread: int) -> ThreadCounters | None:
-    """The counters of a thread. The process's own file would show those of its first thread alone."""
+    """The counters of a thread. The file of the process has those of its first thread alone."""
     status = read_bytes(f"/proc/{pid}/task/{thread}/status")
     voluntary = _status_number(status, b"\nvoluntary_ctxt_switches:")
     involuntary = _status_number(status, b"nonvoluntary_ctxt_switches:")
@@ -130,7 +127,7 @@ def read_thread(pid: int, thread: int) -> ThreadCounters | None:
 
 
 def child_ids(pid: int) -> list[int]:
-    """The processes right below one."""
+    """The children of a process."""
     if _LISTS_CHILDREN:
         texts = (read_bytes(f"/proc/{pid}/task/{thread}/children") for thread in thread_ids(pid))
         return [int(word) for text in texts for word in (text or b"").split()]

@@ -1,4 +1,4 @@
-"""Workers of this host: which processes they are, and their features. A worker is an executor, or a local driver."""
+"""Workers on this host, their processes and metrics. A worker is an executor, or the driver in local mode."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from foretide.metrics.catalogue.worker import JVM_RULES, PROCESS_RULES
 from foretide.metrics.metric import Sample
-from foretide.probes.jvm import JVM_RULES, JvmProbe
-from foretide.probes.process import PROCESS_RULES, ProcessCounters, ProcessProbe, process_samples
+from foretide.probes.jvm import JvmProbe
+from foretide.probes.process import ProcessCounters, ProcessProbe, process_samples
 from foretide.probes.process_files import process_ids, read_stat
 
 DRIVER = "driver"
@@ -30,19 +31,19 @@ class ExecutorProcess:
 
 
 def find_executors(app_id: str | None = None) -> list[ExecutorProcess]:
-    """The executors of an application, or of all applications, that run on this host, in the order they started."""
+    """The executors on this host, of one application or of all, in the order in which they started."""
     found = [executor for pid in process_ids() if (executor := executor_of(pid, _arguments(pid))) is not None]
     started = {executor.pid: stat.started for executor in found if (stat := read_stat(executor.pid)) is not None}
     first: dict[tuple[str, str], ExecutorProcess] = {}
     for executor in sorted(found, key=lambda executor: (started.get(executor.pid, 0), executor.pid)):
-        # A child looks like its parent until it has become another program.
+        # a forked child looks like its parent until it executes another program
         if executor.pid in started and app_id in {None, executor.app_id}:
             first.setdefault((executor.app_id, executor.executor_id), executor)
     return list(first.values())
 
 
 def executor_of(pid: int, arguments: Sequence[str]) -> ExecutorProcess | None:
-    """The executor that a command line starts; None for any other program, such as a shell or `tini` in front of one.
+    """The executor of a command line; None for other programs, such as a shell or `tini` in front of one.
 
     >>> words = "/usr/bin/java -Xmx1g org.apache.spark.executor.CoarseGrainedExecutorBackend --executor-id 3"
     >>> executor_of(71, [*words.split(), "--hostname", "b", "--app-id", "app-1"])
@@ -67,7 +68,7 @@ def _arguments(pid: int) -> list[str]:
 
 
 class WorkerProbe:
-    """One worker of this host. Each call of `sample` gives what happened since the last one; none once it is gone."""
+    """One worker on this host. Each call of `sample` covers the time since the last one."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class WorkerProbe:
 
     @property
     def gone(self) -> bool:
-        """Whether the process has ended; what it did last is known up to the last call of `sample`."""
+        """Whether the process has ended."""
         return self._process.gone
 
     def sample(self) -> list[Sample]:

@@ -1,4 +1,4 @@
-"""Draws a replay: load, latency, and what would have been done when, a line for each thing that it is done to."""
+"""Plot of a replay: load, latency, and the actions over time, one line per target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from foretide.control.actions.registry import (
 )
 from foretide.control.history import Advice
 from foretide.control.world.world import World
-from foretide.reports.forecast_plot import new_figure
+from foretide.reports.figure import new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,8 +29,8 @@ _MOST_LABELS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """What a picture needs of a batch: tuples due a second, seconds that tuples took, seconds that they may take."""
+class ReplayPoint:
+    """What a picture needs of a batch: tuples due per second, seconds that tuples took, seconds that they may take."""
 
     at: float
     load: float | None
@@ -49,30 +49,29 @@ class Point:
         return cls(world.at, load, seconds, world.target.latency, world.target.quantile)
 
 
-def draw_replay(points: Sequence[Point], said: Sequence[Advice], path: Path) -> None:
-    """Write the picture; the ending of the path says which kind."""
+def draw_replay(points: Sequence[ReplayPoint], advised: Sequence[Advice], path: Path) -> None:
+    """Plot load, latency and actions over time."""
     figure = new_figure()
-    targets = list(dict.fromkeys(action.target for each in said for action in each.decision.actions))
+    targets = list(dict.fromkeys(action.target for each in advised for action in each.decision.actions))
     figure.set_size_inches(10, 6 + 0.25 * len(targets))
     load, latency, done = figure.subplots(
         3, 1, sharex=True, gridspec_kw={"height_ratios": [3, 3, 1 + 0.3 * len(targets)]}
     )
     _curve(load, [(each.at, each.load) for each in points], "tab:blue")
-    load.set_ylabel("tuples due a second")
+    load.set_ylabel("tuples due per second")
     _curve(latency, [(each.at, each.latency) for each in points], "tab:red")
     latency.set_ylabel(f"latency {points[-1].quantile}, s")
     if any(each.target is not None for each in points):
         _curve(latency, [(each.at, each.target) for each in points], "black", linestyle=":")
-    _marks(done, said, targets)
+    _marks(done, advised, targets)
     for axes in (load, latency):
         axes.set_ylim(bottom=0)
-        for each in said:
+        for each in advised:
             axes.axvline(_dates([each.decision.at])[0], color="grey", alpha=0.4, linewidth=0.8)
     for axes in (load, latency, done):
         axes.grid(alpha=0.3)
     _tell_time(done)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    save_figure(figure, path)
 
 
 def _tell_time(axes: Axes) -> None:
@@ -88,8 +87,8 @@ def _curve(axes: Axes, values: Sequence[tuple[float, float | None]], color: str,
     axes.plot(_dates(at for at, _ in known), [value for _, value in known], color=color, linestyle=linestyle)
 
 
-def _marks(axes: Axes, said: Sequence[Advice], targets: Sequence[str]) -> None:
-    marks = [(each.decision.at, action) for each in said for action in each.decision.actions]
+def _marks(axes: Axes, advised: Sequence[Advice], targets: Sequence[str]) -> None:
+    marks = [(each.decision.at, action) for each in advised for action in each.decision.actions]
     axes.scatter(_dates(at for at, _ in marks), [targets.index(action.target) for _, action in marks], marker="v")
     for at, action in marks if len(marks) <= _MOST_LABELS else []:
         place = (_dates([at])[0], targets.index(action.target))

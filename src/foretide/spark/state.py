@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from foretide.control_folder.filesystem import open_publication
+from foretide.control_folder.filesystem import open_filesystem
 from foretide.errors import ActionError
 from foretide.spark.sinks.registry import sink_port
 
@@ -70,7 +70,7 @@ def repartition_state(spark: Any, checkpoint: str, sink: Sink, partitions: int) 
 
     The query's last batch has to be committed. Spark rewrites the state as one more batch of the checkpoint.
     """
-    offsets = open_publication(f"{checkpoint}/offsets")
+    offsets = open_filesystem(f"{checkpoint}/offsets")
     last = last_entry(spark, checkpoint, "offsets")
     if partitions_of(offsets.read(str(last)) or "") == partitions:
         return

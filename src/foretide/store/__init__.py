@@ -1,1 +1,1 @@
-"""Where metrics are kept: SQLite or PostgreSQL, a writer that never makes the pipeline wait, export for training."""
+"""The store of metrics, alarms and decisions: SQLite or PostgreSQL, a writer that never blocks, export for training."""

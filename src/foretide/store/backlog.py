@@ -1,4 +1,4 @@
-"""A bounded queue that never makes anybody wait: when it is full, the oldest go, and are counted."""
+"""A bounded queue that never blocks: when it is full, the oldest items are dropped and counted."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Item = TypeVar("Item")
 
 
 class Backlog(Generic[Item]):
-    """What waits to be written, the oldest first. Its owner guards it with a lock.
+    """Items to be written, the oldest first. Not thread-safe: its owner holds a lock.
 
-    Items are settled in the order in which they were received.
+    Items are settled (written or dropped) in the order in which they were received.
 
     >>> backlog = Backlog[str](capacity=2)
     >>> backlog.put(["a", "b", "c"])
@@ -32,37 +32,37 @@ class Backlog(Generic[Item]):
 
     @property
     def pending(self) -> int:
-        """Items that wait or are taken out, and not settled."""
+        """Number of items that are not settled, those taken out included."""
         return self.received - self.settled
 
     def put(self, items: Iterable[Item]) -> None:
-        """Add items behind the others."""
+        """Append items."""
         before = len(self._waiting)
         self._waiting.extend(items)
         self.received += len(self._waiting) - before
         self._shrink()
 
     def take(self, at_most: int) -> list[Item]:
-        """Take out the oldest. Each has to be settled or given back."""
+        """Take out the oldest items. Each has to be settled or given back."""
         return [self._waiting.popleft() for _ in range(min(at_most, len(self._waiting)))]
 
     def settle(self, count: int) -> None:
-        """Say that so many of those taken out are done with."""
+        """Mark items that were taken out as settled."""
         self.settled += count
 
     def give_back(self, items: list[Item]) -> None:
-        """Put items that were taken out in front again. There may be no room for the oldest any more."""
+        """Put items that were taken out back in front. The oldest may be dropped."""
         self._waiting.extendleft(reversed(items))
         self._shrink()
 
-    def turn_away(self, count: int) -> None:
-        """Count items that came when nothing is taken any more."""
+    def reject(self, count: int) -> None:
+        """Count items that arrive after the end as dropped."""
         self.received += count
         self.dropped += count
         self.settled += count
 
     def drop_all(self) -> None:
-        """Give up what waits."""
+        """Drop all items in the queue."""
         self._drop(len(self._waiting))
 
     def _shrink(self) -> None:

@@ -1,4 +1,4 @@
-"""From a path or URL to a database that is ready: driver, settings of every connection, tables, version."""
+"""Opens the database at a path or URL: driver, settings of each connection, tables, version."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from foretide.errors import StoreError
 from foretide.store.schema import ADDED, METADATA, SCHEMA, VERSION
 
 LOCK_SECONDS = 5
-"""How long to wait for another writer, or for a connection, before it counts as a problem."""
+"""Time-out for the lock of another writer, and for a connection."""
 
-_CREATION_LOCK = 0x666F7265  # any number that all of Foretide's processes share
+_CREATION_LOCK = 0x666F7265  # any number that all processes of Foretide share
 
 _SQLITE_SETTINGS = (
     "synchronous = NORMAL",
@@ -30,17 +30,17 @@ _SQLITE_SETTINGS = (
 _HINTS = {
     "disk is full": "free some space, or keep metrics for a shorter time",
     "No space left": "free some space, or keep metrics for a shorter time",
-    "database is locked": "another program holds it; it is free again when that one is done",
-    "file is not a database": "it is no SQLite file, or is damaged; move it away, and a new one is made",
-    "malformed": "the file is damaged; move it away, and a new one is made",
-    "unable to open database file": "see that the path is a file in a folder that may be written",
-    "readonly": "see that the file and its folder may be written",
+    "database is locked": "another program holds it; retry when that one is done",
+    "file is not a database": "it is not an SQLite file, or is damaged; move it away, and a new one is created",
+    "malformed": "the file is damaged; move it away, and a new one is created",
+    "unable to open database file": "check that the path is a file in a writable folder",
+    "readonly": "check that the file and its folder are writable",
 }
 
 
 @contextmanager
 def store_errors(doing: str, url: URL) -> Iterator[None]:
-    """Turn what the database says into a StoreError that says what was being done, where, and what helps."""
+    """Turn errors of the database into a StoreError that says what failed, where, and what may help."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
@@ -49,18 +49,18 @@ def store_errors(doing: str, url: URL) -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    said = " ".join(str(cause).split()) or type(cause).__name__
-    hints = [hint for sign, hint in _HINTS.items() if sign in said]
-    return f"{said} ({hints[0]})" if hints else said
+    message = " ".join(str(cause).split()) or type(cause).__name__
+    hints = [hint for sign, hint in _HINTS.items() if sign in message]
+    return f"{message} ({hints[0]})" if hints else message
 
 
 def shown(url: URL) -> str:
-    """The address for people: no password."""
+    """The address without its password."""
     return url.database or "" if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
 
 
 def database_url(location: str | Path) -> URL:
-    """The database that a path or URL means; StoreError for one that means none.
+    """The URL of the database at a path or URL; StoreError if it cannot be one.
 
     >>> database_url("metrics.db").render_as_string()
     'sqlite:///metrics.db'
@@ -73,26 +73,26 @@ def database_url(location: str | Path) -> URL:
     try:
         url = make_url(location)
     except (ArgumentError, ValueError) as error:
-        raise StoreError(f"the store's URL, which starts with '{scheme}://', cannot be understood: {error}") from error
+        raise StoreError(f"the URL of the store, which starts with '{scheme}://', is not valid: {error}") from error
     if scheme == "sqlite":
         return _sqlite_file(url)
     if scheme in {"postgresql", "postgres", "postgresql+psycopg"}:
         return url.set(drivername="postgresql+psycopg")
-    raise StoreError(f"no store is known for '{scheme}://'; give a path, sqlite:///file or postgresql://host/database")
+    raise StoreError(f"'{scheme}://' is not supported; give a path, sqlite:///file or postgresql://host/database")
 
 
 def _sqlite_file(url: URL) -> URL:
     if url.database in {None, "", ":memory:"}:
-        raise StoreError("the store needs a file, for other terminals to read it too: give a path such as metrics.db")
+        raise StoreError("a store in memory cannot be read by other processes; give a path such as metrics.db")
     return url.set(database=str(Path(str(url.database)).expanduser()))
 
 
 def open_database(url: URL, *, create: bool = True) -> Engine:
-    """Connect and see that the tables are there. Nothing is written when they are; those that are new are added.
+    """Connect, and create the tables that are missing. Nothing is written if none is.
 
     Args:
         url: As from `database_url`.
-        create: Whether to make a store where there is none, instead of refusing.
+        create: Whether to create a store that does not exist, instead of refusing.
     """
     with store_errors("open the store", url):
         engine = _engine(url, create=create)
@@ -117,9 +117,7 @@ def _engine(url: URL, *, create: bool) -> Engine:
     try:
         engine = create_engine(url, connect_args=wanted, pool_pre_ping=True)
     except ModuleNotFoundError as error:
-        raise StoreError(
-            "a store in PostgreSQL needs a package that is not installed: pip install 'foretide[postgres]'"
-        ) from error
+        raise StoreError("a store in PostgreSQL requires an extra: pip install 'foretide[postgres]'") from error
     event.listen(engine, "connect", _set_up_postgres)
     return engine
 
@@ -129,7 +127,7 @@ def _sqlite_engine(url: URL, *, create: bool) -> Engine:
     if create:
         path.parent.mkdir(parents=True, exist_ok=True)
     elif not path.exists():
-        raise StoreError(f"there is no store at '{path}'; a pipeline that keeps its metrics there makes it")
+        raise StoreError(f"there is no store at '{path}'; a pipeline that writes its metrics there creates it")
     engine = create_engine(url, connect_args={"timeout": LOCK_SECONDS} if "timeout" not in url.query else {})
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -137,7 +135,7 @@ def _sqlite_engine(url: URL, *, create: bool) -> Engine:
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
-    """Readers and a writer side by side (WAL); a commit survives kill -9, and the file survives a power cut."""
+    """Concurrent readers and a writer (WAL). A commit survives kill -9, and the file survives a power cut."""
     connection.isolation_level = None  # transactions begin where `_begin_sqlite` says
     _write_ahead(connection)
     for setting in _SQLITE_SETTINGS:
@@ -145,7 +143,7 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _write_ahead(connection: Any) -> None:
-    """Switch a new file to WAL. SQLite does not wait by itself when another process is about to do the same."""
+    """Switch a new file to WAL. SQLite itself does not wait if another process is doing the same."""
     end = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -159,13 +157,13 @@ def _write_ahead(connection: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Take the writers' lock first: a transaction that reads and then writes could not wait for it later."""
+    """Take the write lock first: a transaction that reads and then writes could not wait for it later."""
     writes = connection.get_execution_options().get("foretide_writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _set_up_postgres(connection: Any, _record: Any) -> None:
-    """A lock that somebody else holds is a problem to be told, not to be waited for without end."""
+    """Waiting for a lock has a time-out."""
     connection.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'")
     connection.commit()
 
@@ -176,12 +174,16 @@ def _prepare(engine: Engine, url: URL, *, create: bool) -> None:
         lacks = found == VERSION and not all(inspect(connection).has_table(table.name) for table in ADDED)
     if found is None:
         if not create:
-            raise StoreError(f"there is no store in '{shown(url)}'; a pipeline that keeps its metrics there makes it")
+            raise StoreError(
+                f"there is no store in '{shown(url)}'; a pipeline that writes its metrics there creates it"
+            )
         with writing(engine).begin() as connection:
             found = _create(connection)
     if found != VERSION:
         remedy = "update Foretide, or use another store" if found > VERSION else "use another store"
-        raise StoreError(f"the store '{shown(url)}' has version {found}, and this is for version {VERSION}: {remedy}")
+        raise StoreError(
+            f"the store '{shown(url)}' has version {found}, this release requires version {VERSION}: {remedy}"
+        )
     if lacks:
         _add_tables(engine, needed=create)
 
@@ -193,21 +195,21 @@ def _version(connection: Connection) -> int | None:
 
 
 def _add_tables(engine: Engine, *, needed: bool) -> None:
-    """Make the tables that are missing. Who may only read does without them."""
+    """Create missing tables; a reader without the permission does without them."""
     with suppress(*(() if needed else (DBAPIError,))), writing(engine).begin() as connection:
-        _wait_for_others(connection)
+        _lock_creation(connection)
         METADATA.create_all(connection)
 
 
-def _wait_for_others(connection: Connection) -> None:
-    """One process at a time makes tables; SQLite sees to that by itself."""
+def _lock_creation(connection: Connection) -> None:
+    """One process at a time creates tables; SQLite ensures that itself."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _CREATION_LOCK})
 
 
 def _create(connection: Connection) -> int:
-    """Make the tables, unless another process was quicker."""
-    _wait_for_others(connection)
+    """Create the tables, unless another process has done so meanwhile."""
+    _lock_creation(connection)
     found = _version(connection)
     if found is None:
         METADATA.create_all(connection)

@@ -1,15 +1,12 @@
-"""Samples as Parquet files: one row a sample, or one row a time step for training.
+"""Exports samples to Parquet: one row per sample, or one row per time step for training.
 
-A file appears under its name all at once. What is exported may be larger than memory.
+Files are replaced atomically. The export may be larger than memory.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from foretide.errors import StoreError
+from foretide.files import atomic_path
 from foretide.metrics.catalogue.registry import CATALOGUE
 from foretide.metrics.metric import Level, Sample
 from foretide.store.metric_store import MetricStore
@@ -25,7 +23,7 @@ UNKNOWN_LEVEL = "unknown"
 """The level of a metric that the catalogue does not know."""
 
 CHUNK = 50_000
-"""Rows in memory at one time."""
+"""Maximum of rows in memory."""
 
 LONG_SCHEMA = pa.schema(
     {"at": pa.float64(), "level": pa.string(), "metric": pa.string(), "subject": pa.string(), "value": pa.float64()}
@@ -37,14 +35,14 @@ Row = tuple[Any, ...]
 def export_samples(
     store: MetricStore, pipeline: str, path: str | Path, *, since: float | None = None, until: float | None = None
 ) -> int:
-    """Write one row a sample: at, level, metric, subject, value. Says how many.
+    """Write one row per sample: at, level, metric, subject, value. Returns the number of rows.
 
     Rows come subject by subject, each in the order of time.
 
     Args:
         store: Where the samples are.
         pipeline: Whose samples.
-        path: The file; one that is there is replaced.
+        path: The file; an existing one is replaced.
         since: From this time on.
         until: Up to, and without, this time.
     """
@@ -63,7 +61,7 @@ def _named(pipelines: Sequence[str]) -> str:
 
 
 def level_of(metric: str) -> str:
-    """What a metric speaks of, by the catalogue."""
+    """The level of a metric, by the catalogue."""
     return CATALOGUE[metric].level.value if metric in CATALOGUE else UNKNOWN_LEVEL
 
 
@@ -77,7 +75,7 @@ def export_steps(
     since: float | None = None,
     until: float | None = None,
 ) -> int:
-    """Write one row for each subject and time step, with a column for each metric of one level. Says how many.
+    """Write one row per subject and time step, with a column per metric of one level. Returns the number of rows.
 
     The columns are `subject`, `at` (when the step begins) and the metrics by name. A value is the last one in its
     step, null where there is none. Steps without any sample have no row. Rows come subject by subject, each in the
@@ -86,14 +84,14 @@ def export_steps(
     Args:
         store: Where the samples are.
         pipeline: Whose samples.
-        path: The file; one that is there is replaced.
+        path: The file; an existing one is replaced.
         level: Whose metrics become columns, such as `Level.WORKER`.
         step: Seconds in a step. Steps begin at multiples of it since 1970.
         since: From this time on.
         until: Up to, and without, this time.
     """
     if not (math.isfinite(step) and step > 0):
-        raise StoreError(f"a time step of {step} s cannot be: give seconds above 0")
+        raise StoreError(f"step must be greater than 0 s, got {step:g}")
     metrics = sorted({series.metric for series in store.series(pipeline) if level_of(series.metric) == level.value})
     if not metrics:
         raise StoreError(f"the store has no samples of '{pipeline}' at the level '{level}'")
@@ -128,26 +126,14 @@ def _in_chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
 
 
 def _write(path: str | Path, schema: Any, chunks: Iterator[list[Row]]) -> int:
-    """Write chunks of rows as a Parquet file, and say how many rows there were."""
+    """Write chunks of rows to a Parquet file; returns the number of rows."""
     count = 0
-    with _appearing_at_once(Path(path)) as temporary, parquet.ParquetWriter(temporary, schema) as file:
-        for rows in filter(None, chunks):
-            columns = zip(zip(*rows, strict=True), schema.types, strict=True)
-            file.write_batch(pa.record_batch([pa.array(values, kind) for values, kind in columns], schema=schema))
-            count += len(rows)
-    return count
-
-
-@contextmanager
-def _appearing_at_once(path: Path) -> Iterator[Path]:
-    """A temporary name to write to. It becomes the file when all went well, and is gone otherwise."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-            temporary = Path(folder) / path.name
-            yield temporary
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
-            temporary.replace(path)
+        with atomic_path(Path(path)) as temporary, parquet.ParquetWriter(temporary, schema) as file:
+            for rows in filter(None, chunks):
+                columns = zip(zip(*rows, strict=True), schema.types, strict=True)
+                file.write_batch(pa.record_batch([pa.array(values, kind) for values, kind in columns], schema=schema))
+                count += len(rows)
     except OSError as error:
         raise StoreError(f"cannot export to '{path}': {error}") from error
+    return count

@@ -13,9 +13,8 @@ from foretide.control.decisions.decision_json import from_json
 from foretide.control.decisions.effects import merge_effects
 from foretide.control.history import RecordedWorld
 from foretide.errors import CodecError
-from foretide.store.queries import upsert
+from foretide.store.queries import keep_newest, upsert
 from foretide.store.records import Encoded
-from foretide.store.retention import keep_newest
 from foretide.store.schema import DECISIONS, SETUPS
 
 MAX_DECISIONS = 10_000

@@ -1,7 +1,6 @@
-"""The store of metrics, alarms and decisions, on SQLite or PostgreSQL. Every call is short, and safe from any thread.
+"""The store of metrics, alarms and decisions, on SQLite or PostgreSQL. Calls are short, and safe from any thread.
 
-Time is what orders samples, not arrival: after a clock has jumped back, its samples are kept with the time they came
-with, and lie among older ones.
+Samples are ordered by their time, not by arrival: after a clock has jumped back, new samples lie among older ones.
 """
 
 from __future__ import annotations
@@ -21,11 +20,15 @@ from foretide.control.decisions.decision import Decision
 from foretide.control.history import RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
-from foretide.store import journal, retention
+from foretide.store import journal
 from foretide.store.database import database_url, open_database, store_errors, writing
 from foretide.store.queries import (
     Selection,
     alarms_newest_first,
+    delete_alarms,
+    delete_decisions,
+    delete_empty_series,
+    delete_samples,
     insert_missing,
     newest_of_each_series,
     samples_newest_first,
@@ -33,7 +36,15 @@ from foretide.store.queries import (
     series_of,
     upsert,
 )
-from foretide.store.records import AlarmRecord, Encoded, Kept, StoredSeries, flaw, name_flaw, storable_text
+from foretide.store.records import (
+    AlarmRecord,
+    Encoded,
+    Kept,
+    StoredSeries,
+    name_problem,
+    storable_text,
+    storage_problem,
+)
 from foretide.store.schema import ALARMS, SAMPLES, SERIES
 
 if TYPE_CHECKING:
@@ -71,11 +82,11 @@ class MetricStore:
 
     @classmethod
     def open(cls, location: str | Path, *, create: bool = True) -> Self:
-        """Open a store, and make it when there is none.
+        """Open a store, and create it if it does not exist.
 
         Args:
             location: A path, `sqlite:///file`, or `postgresql://user@host/database`.
-            create: False to refuse a place where there is no store yet.
+            create: False to refuse a location without a store.
         """
         return cls(open_database(database_url(location), create=create))
 
@@ -86,7 +97,7 @@ class MetricStore:
         self.close()
 
     def close(self) -> None:
-        """Give the connections back. The store can be used again, and then connects anew."""
+        """Close the connections. The store can still be used, and then connects again."""
         self._engine.dispose()
 
     def write(self, pipeline: str, samples: Sequence[Sample], *, on_refused: OnRefused | None = None) -> None:
@@ -147,7 +158,7 @@ class MetricStore:
             subjects: Only of these; None for all.
             since: From this time on.
             until: Up to, and without, this time.
-            limit: The newest so many.
+            limit: Only this many, the newest.
         """
         wanted = Selection(pipeline, metrics, subjects, since, until)
         if limit is None:
@@ -197,7 +208,7 @@ class MetricStore:
     def alarms(
         self, pipeline: str, *, since: float | None = None, until: float | None = None, limit: int | None = None
     ) -> list[AlarmRecord]:
-        """Alarms in the order of time; with `limit` the newest so many."""
+        """Alarms in the order of time; with `limit` only the newest."""
         query = alarms_newest_first(Selection(pipeline, since=since, until=until)).limit(limit)
         return [AlarmRecord(*row) for row in reversed(self._rows(query))]
 
@@ -232,18 +243,18 @@ class MetricStore:
 
         Args:
             pipeline: Whose decisions.
-            last: The newest so many.
+            last: Only this many, the newest.
             since: From this time on.
             ids: Only these.
             acted: Only those that changed something.
-            on_problem: Told of a decision that is damaged, which is left out.
+            on_problem: Called for a damaged decision, which is left out.
         """
         wanted = journal.DecisionSelection(pipeline, last, since, ids, acted)
         rows = reversed(self._rows(wanted.newest_first()))
         return list(journal.read_back(rows, Decision, "decision", on_problem))
 
     def last_decision_id(self, pipeline: str) -> int:
-        """The highest number of a decision; 0 when there is none."""
+        """The highest number of a decision, 0 if there is none."""
         return self._rows(journal.newest_id(pipeline))[0][0] or 0
 
     def write_setups(
@@ -256,22 +267,22 @@ class MetricStore:
                 journal.write_setups(connection, pipeline, entries)
 
     def setups(self, pipeline: str, *, on_problem: journal.OnProblem = log.warning) -> list[RecordedWorld]:
-        """How a pipeline was set up, in the order of time. A record that is damaged is told and left out."""
+        """The setups of a pipeline in the order of time. A damaged record is reported and left out."""
         rows = self._rows(journal.setups_of(pipeline))
         return list(journal.read_back(rows, RecordedWorld, "setup", on_problem))
 
-    def forget(self, before: float, *, at_most: int | None = None) -> int:
+    def delete_before(self, before: float, *, at_most: int | None = None) -> int:
         """Forget what all pipelines measured and decided before a moment. Says how many samples went.
 
-        Each transaction is small, so that writers go on meanwhile. With `at_most`, ask again while that many go. The
-        space is used again for new samples; the file does not shrink.
+        Each transaction is small, so that writers do not wait for long. With `at_most`, call again while that many
+        are deleted. The space is used for new samples; the file does not shrink.
         """
-        with self._errors("forget old samples in the store"):
-            removed = retention.forget_samples(self._writing, before, at_most)
+        with self._errors("delete old samples in the store"):
+            removed = delete_samples(self._writing, before, at_most)
             if at_most is None or removed < at_most:
-                retention.forget_alarms(self._writing, before)
-                retention.forget_decisions(self._writing, before)
-                retention.forget_empty_series(self._writing)
+                delete_alarms(self._writing, before)
+                delete_decisions(self._writing, before)
+                delete_empty_series(self._writing)
         return removed
 
     def _rows(self, query: Select[Any]) -> Sequence[Any]:
@@ -284,11 +295,11 @@ class MetricStore:
 
 def _checked(pipeline: str, records: Iterable[Record], on_refused: OnRefused | None) -> list[Record]:
     """Those that can be stored. The others are reported and left out, or raise if nobody is to be told."""
-    if wrong := name_flaw(pipeline):
+    if wrong := name_problem(pipeline):
         raise StoreError(f"the pipeline cannot be stored: {wrong}")
     good: list[Record] = []
     for record in records:
-        wrong = flaw(record)
+        wrong = storage_problem(record)
         if wrong is None:
             good.append(record)
         elif on_refused is None:

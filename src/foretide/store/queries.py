@@ -1,4 +1,4 @@
-"""The questions that are put to the store, as SQLAlchemy statements. They run on no connection of their own."""
+"""SQL of the store: what is read, inserted and deleted. Old rows are deleted in small transactions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Dialect, Select, Table, select
+from sqlalchemy import ColumnElement, Connection, Dialect, Engine, Select, Table, delete, exists, select
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
 
-from foretide.store.schema import ALARMS, SAMPLES, SERIES
+from foretide.store.schema import ALARMS, DECISIONS, SAMPLES, SERIES, SETUPS
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which samples are meant. None means all; `since` is included, `until` is not."""
+    """Which samples to read. None means all; `since` is included, `until` is not."""
 
     pipeline: str
     metrics: Collection[str] | None = None
@@ -85,17 +86,85 @@ def alarms_newest_first(wanted: Selection) -> Select[Any]:
 
 
 def _insert(table: Table, dialect: Dialect) -> postgresql.Insert | sqlite.Insert:
-    """An INSERT that knows ON CONFLICT: both databases write it alike, and SQLAlchemy has one for each."""
+    """An INSERT with ON CONFLICT, of which SQLAlchemy has one for each database."""
     return postgresql.insert(table) if dialect.name == "postgresql" else sqlite.insert(table)
 
 
 def upsert(table: Table, dialect: Dialect) -> postgresql.Insert | sqlite.Insert:
-    """Insert rows; one of the same primary key takes the place of the old one."""
+    """Insert rows; one of the same primary key replaces the old one."""
     insert, key = _insert(table, dialect), list(table.primary_key.columns.keys())
     values = {name: insert.excluded[name] for name in table.columns.keys() if name not in key}  # noqa: SIM118
     return insert.on_conflict_do_update(index_elements=key, set_=values)
 
 
 def insert_missing(table: Table, dialect: Dialect) -> postgresql.Insert | sqlite.Insert:
-    """Insert rows that are not there yet."""
+    """Insert rows that do not exist yet."""
     return _insert(table, dialect).on_conflict_do_nothing()
+
+
+CHUNK = 5_000
+"""Samples deleted in one transaction: some hundredths of a second on a disk."""
+
+SERIES_AT_ONCE = 1_000
+"""Series named in one statement; databases limit its parameters."""
+
+
+def delete_samples(engine: Engine, before: float, at_most: int | None = None) -> int:
+    """Delete samples from before a time, one chunk per transaction; the number deleted, below `at_most` if all are."""
+    removed = 0
+    while at_most is None or removed < at_most:
+        share = CHUNK if at_most is None else min(CHUNK, at_most - removed)
+        with engine.begin() as connection:
+            gone = _delete_chunk(connection, before, share)
+        if not gone:
+            break
+        removed += gone
+    return removed
+
+
+def _delete_chunk(connection: Connection, before: float, rows: int) -> int:
+    """Delete at most `rows` old samples; 0 only if there are none left."""
+    aged = exists().where(SAMPLES.c.series_id == SERIES.c.id, SAMPLES.c.at < before)
+    some = connection.scalars(select(SERIES.c.id).where(aged).order_by(SERIES.c.id).limit(SERIES_AT_ONCE)).all()
+    old = SAMPLES.c.series_id.in_(some) & (SAMPLES.c.at < before)
+    in_order = select(SAMPLES.c.series_id, SAMPLES.c.at).where(old).order_by(SAMPLES.c.series_id, SAMPLES.c.at)
+    too_many = connection.execute(in_order.limit(1).offset(rows)).one_or_none()
+    if too_many is None:
+        return connection.execute(delete(SAMPLES).where(old)).rowcount
+    series, first_kept = too_many
+    whole = SAMPLES.c.series_id.in_([other for other in some if other < series]) & (SAMPLES.c.at < before)
+    part = (SAMPLES.c.series_id == series) & (SAMPLES.c.at < first_kept)
+    return sum(connection.execute(delete(SAMPLES).where(old)).rowcount for old in (whole, part))
+
+
+def delete_empty_series(engine: Engine) -> None:
+    """Delete series that have no sample left."""
+    empty = ~exists().where(SAMPLES.c.series_id == SERIES.c.id)
+    try:
+        with engine.begin() as connection:
+            connection.execute(delete(SERIES).where(empty))
+    except IntegrityError:
+        return  # one of them just got a sample from another process; the rest go next time
+
+
+def delete_alarms(engine: Engine, before: float) -> None:
+    """Delete alarms from before a time."""
+    with engine.begin() as connection:
+        connection.execute(delete(ALARMS).where(ALARMS.c.at < before))
+
+
+def delete_decisions(engine: Engine, before: float) -> None:
+    """Delete decisions from before a time, and setups that were replaced before it."""
+    later = SETUPS.alias()
+    replaced = exists().where(later.c.pipeline == SETUPS.c.pipeline, later.c.at > SETUPS.c.at, later.c.at <= before)
+    with engine.begin() as connection:
+        connection.execute(delete(DECISIONS).where(DECISIONS.c.at < before))
+        connection.execute(delete(SETUPS).where(replaced))
+
+
+def keep_newest(connection: Connection, table: Table, pipeline: str, order: ColumnElement[Any], most: int) -> None:
+    """Delete all but the newest `most` rows of a pipeline."""
+    own = table.c.pipeline == pipeline
+    newest_deleted = connection.scalar(select(order).where(own).order_by(order.desc()).limit(1).offset(most))
+    if newest_deleted is not None:
+        connection.execute(delete(table).where(own, order <= newest_deleted))

@@ -1,4 +1,4 @@
-"""What goes in and out besides samples, and what cannot be stored."""
+"""Records of the store besides samples, and checks of what can be stored."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from foretide.control.decisions.decision_json import to_json
 from foretide.control.history import RecordedWorld
 from foretide.metrics.metric import Sample
 
-LARGEST_NUMBER = 2**63 - 1
-"""The largest number that a decision can have in the store."""
+MAX_DECISION_ID = 2**63 - 1
+"""The largest number of a decision in the store."""
 
-LONGEST_NAME = 512
-"""Bytes of a pipeline's, metric's or subject's name: PostgreSQL's indexes take three such names, and not much more."""
+MAX_NAME_BYTES = 512
+"""Maximum bytes of a name. Indexes of PostgreSQL hold three such names, and not much more."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSeries:
-    """What samples are of: a metric of a subject."""
+    """A series: a metric of a subject."""
 
     metric: str
     subject: str
@@ -28,15 +28,15 @@ class StoredSeries:
 
 @dataclass(frozen=True, slots=True)
 class AlarmRecord:
-    """An alarm as it is kept.
+    """An alarm.
 
     Attributes:
         at: Seconds since 1970.
-        rule: What was broken, such as a rule's name or a kind of the audit.
+        rule: The name of the alarm rule, or the kind of an audit failure.
         severity: As the rule says.
-        subject: What it speaks of; empty for the whole pipeline.
-        message: A sentence for people.
-        source: Where the cause probably lies, or who raised it.
+        subject: What it is about; empty for the whole pipeline.
+        message: One sentence.
+        source: The likely cause, or what raised it.
     """
 
     at: float
@@ -74,51 +74,51 @@ Kept = Sample | AlarmRecord | Encoded[Decision] | Encoded[RecordedWorld]
 """All that a store keeps."""
 
 
-def flaw(record: Kept) -> str | None:
-    """Why something cannot be kept, None for a good one.
+def storage_problem(record: Kept) -> str | None:
+    """Why a record cannot be stored, or None.
 
-    >>> flaw(Sample("cpu.percent", "worker-1", at=0.0, value=float("nan")))
-    'its value is nan; what is not known has no sample'
+    >>> storage_problem(Sample("cpu.percent", "worker-1", at=0.0, value=float("nan")))
+    'its value is nan; it must be a finite number'
     """
     if isinstance(record, Encoded):
-        return _figure_flaw("time", record.record.at) or _id_flaw(record.record) or record.problem
+        return _number_problem("time", record.record.at) or _id_problem(record.record) or record.problem
     if isinstance(record, Sample):
-        wrong = _figure_flaw("value", record.value) or name_flaw(record.metric)
+        wrong = _number_problem("value", record.value) or name_problem(record.metric)
     else:
-        wrong = name_flaw(record.rule) or name_flaw(record.severity) or name_flaw(record.source)
-    return wrong or _figure_flaw("time", record.at) or name_flaw(record.subject)
+        wrong = name_problem(record.rule) or name_problem(record.severity) or name_problem(record.source)
+    return wrong or _number_problem("time", record.at) or name_problem(record.subject)
 
 
-def _id_flaw(record: Decision | RecordedWorld) -> str | None:
-    if isinstance(record, Decision) and not 0 < record.id <= LARGEST_NUMBER:
+def _id_problem(record: Decision | RecordedWorld) -> str | None:
+    if isinstance(record, Decision) and not 0 < record.id <= MAX_DECISION_ID:
         return f"its number is {record.id}; they count up from 1"
     return None
 
 
-def _figure_flaw(what: str, figure: float) -> str | None:
+def _number_problem(what: str, figure: float) -> str | None:
     known = isinstance(figure, (int, float)) and math.isfinite(figure)
-    return None if known else f"its {what} is {figure}; what is not known has no sample"
+    return None if known else f"its {what} is {figure}; it must be a finite number"
 
 
-def name_flaw(name: str) -> str | None:
-    """Why a name cannot be kept, None for a good one.
+def name_problem(name: str) -> str | None:
+    """Why a name cannot be stored, or None.
 
-    >>> name_flaw("bolt/3")
-    >>> name_flaw("bolt" * 200)
-    "the name 'boltboltboltboltboltboltboltboltboltbolt...' is 800 bytes long; 512 is the most"
+    >>> name_problem("bolt/3")
+    >>> name_problem("bolt" * 200)
+    "the name 'boltboltboltboltboltboltboltboltboltbolt...' is 800 bytes long; the maximum is 512"
     """
     if storable_text(name) != name:
-        return f"the name {name!a} has a character that no database takes"
+        return f"the name {name!a} has a character that databases do not accept"
     length = len(name.encode())
     return (
-        f"the name '{name[:40]}...' is {length} bytes long; {LONGEST_NAME} is the most"
-        if length > LONGEST_NAME
+        f"the name '{name[:40]}...' is {length} bytes long; the maximum is {MAX_NAME_BYTES}"
+        if length > MAX_NAME_BYTES
         else None
     )
 
 
 def storable_text(text: str) -> str:
-    """A text for people, without the characters that no database takes.
+    """A text without the characters that databases do not accept.
 
     >>> storable_text("lost" + chr(0) + " 3 rows")
     'lost 3 rows'

@@ -1,8 +1,7 @@
-"""The tables of the store, for SQLite and PostgreSQL alike.
+"""The tables of the store, for SQLite and PostgreSQL.
 
-Names start with `foretide_`, so that the store can share a PostgreSQL database with others. A sample is found by its
-series and time, and there is one for each such pair: the primary key is the index that every question goes through,
-and makes writing the same sample again harmless.
+Names start with `foretide_`, so that the store can share a PostgreSQL database with others. The primary key of a
+sample is its series and time: every query uses this index, and writing a sample again is harmless.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from sqlalchemy import (
 )
 
 VERSION = 1
-"""Version of these tables. A store of a newer one is refused, never changed.
+"""Version of these tables. A store of a newer version is refused.
 
-A new table is no new version: releases that do not know it leave it alone, and others add it to a store without it.
+A new table does not change the version: older releases ignore it, and newer ones add it to a store without it.
 """
 
 METADATA = MetaData()
@@ -87,4 +86,4 @@ SETUPS = Table(
 )
 
 ADDED = (DECISIONS, SETUPS)
-"""Tables that a store may lack."""
+"""Tables that an older store may not have."""

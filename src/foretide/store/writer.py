@@ -1,10 +1,9 @@
-"""Writing to the store beside a running pipeline: a full disk or a lost server never stops or slows it.
+"""Writes to the store beside a running pipeline, which a full disk or a lost server neither stops nor slows.
 
-Samples, alarms and decisions go into bounded queues, and one thread of its own writes them. While the store fails, it
-is tried again after ever longer pauses, `problem` says what is wrong, and the oldest go when a queue is full.
+Samples, alarms and decisions are put into bounded queues, which a thread writes to the store. While the store fails,
+it is retried after ever longer pauses, `problem` describes the failure, and a full queue drops its oldest items.
 
-A clock that jumps back is no problem: samples are written with the time they came with, and read by it. Pauses and
-the rounds of forgetting go by a clock that cannot jump.
+Pauses and pruning use a monotonic clock, so that a jump of the time of day does not disturb them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -30,24 +29,24 @@ if TYPE_CHECKING:
 
 Record = TypeVar("Record", Sample, AlarmRecord, Decision, RecordedWorld)
 
-FORGOTTEN_AT_ONCE = 20_000
-"""Samples forgotten between two batches that are written."""
+PRUNED_AT_ONCE = 20_000
+"""Samples deleted between two batches that are written."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
-    """How much may wait, how long to keep it, and how long to leave a failing store alone.
+    """Sizes of the queues, retention, and pauses after failures.
 
     Attributes:
-        capacity: Samples that may wait; then the oldest go.
-        alarm_capacity: Alarms that may wait; then the oldest go.
-        decision_capacity: Decisions that may wait, and setups; then the oldest go.
-        batch: Most samples in one transaction.
+        capacity: Maximum of samples in the queue; beyond it the oldest are dropped.
+        alarm_capacity: Maximum of alarms in the queue.
+        decision_capacity: Maximum of decisions in the queue, and of setups.
+        batch: Maximum of samples in one transaction.
         retention_seconds: How long samples, alarms and decisions are kept; None for ever.
-        most_decisions: Decisions that are kept at most, however young.
-        prune_every: Seconds between two rounds of forgetting.
-        first_pause: Seconds before a failing store is tried again; doubled with each failure.
-        longest_pause: Seconds that such a pause lasts at most.
+        max_decisions: Maximum of decisions in the store, however young.
+        prune_every: Seconds between two prunings.
+        first_pause: Seconds before a failing store is retried; doubled with each failure.
+        max_pause: Maximum of that pause in seconds.
     """
 
     capacity: int = 100_000
@@ -55,24 +54,24 @@ class WriterSettings:
     decision_capacity: int = 1_000
     batch: int = 5_000
     retention_seconds: float | None = None
-    most_decisions: int = MAX_DECISIONS
+    max_decisions: int = MAX_DECISIONS
     prune_every: float = 600.0
     first_pause: float = 0.5
-    longest_pause: float = 30.0
+    max_pause: float = 30.0
 
     def __post_init__(self) -> None:
-        counts = (self.capacity, self.alarm_capacity, self.decision_capacity, self.batch, self.most_decisions)
-        times = (self.retention_seconds or 1.0, self.prune_every, self.first_pause, self.longest_pause)
-        if min(counts) < 1 or min(times) <= 0 or self.retention_seconds == 0:
-            raise StoreError(f"a writer's sizes and times have to be above 0: {self}")
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is not None and value <= 0:
+                raise StoreError(f"{each.name} must be greater than 0, got {value}")
 
 
 class StoreWriter:
-    """Writes what one pipeline measures and decides. Putting never waits for the store, and never fails.
+    """Writes the measurements and decisions of one pipeline. Putting never waits for the store, and never fails.
 
     Attributes:
-        problem: What is wrong with the store now; None when all is well.
-        refused: Samples, alarms and decisions that no store can keep, such as a value of NaN.
+        problem: Why the store fails at present, or None.
+        refused: Number of records that no store can hold, such as a value of NaN.
     """
 
     def __init__(
@@ -84,14 +83,14 @@ class StoreWriter:
         clock: Callable[[], float] = time.time,
         steady_clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare to write; `start` begins.
+        """Prepare to write; `start` starts the thread.
 
         Args:
-            open_store: Opens the store. It is called again after a failure; what it opens is closed here.
+            open_store: Opens the store, also again after a failure. The writer closes it.
             pipeline: Whose samples they are.
             settings: Sizes and times.
-            clock: Seconds since 1970: what is older than the retention is forgotten.
-            steady_clock: Seconds that never jump.
+            clock: Seconds since 1970, for the retention.
+            steady_clock: A monotonic clock in seconds.
         """
         self._open_store = open_store
         self._pipeline = pipeline
@@ -106,7 +105,7 @@ class StoreWriter:
         self._setups = Backlog[RecordedWorld](self._settings.decision_capacity)
         self._backlogs: tuple[Backlog[Any], ...] = (self._samples, self._alarms, self._decisions, self._setups)
         self._failures = 0
-        self._hurry = False
+        self._flushing = False
         self._closing = False
         self._prune_at = steady_clock()
         self._thread = Thread(target=self._run, name=f"foretide-store-{pipeline}", daemon=True)
@@ -114,7 +113,7 @@ class StoreWriter:
         self.refused = 0
 
     def start(self) -> Self:
-        """Begin to write, in a thread of its own."""
+        """Start the thread."""
         self._thread.start()
         return self
 
@@ -126,21 +125,21 @@ class StoreWriter:
 
     @property
     def dropped(self) -> int:
-        """How much was given up because the store did not take it in time."""
+        """Number of records that were dropped because the store did not take them in time."""
         return sum(backlog.dropped for backlog in self._backlogs)
 
     @property
     def pending(self) -> int:
-        """How much is neither written nor given up."""
+        """Number of records that are neither written nor dropped."""
         with self._changed:
             return sum(backlog.pending for backlog in self._backlogs)
 
     def put(self, samples: Sequence[Sample]) -> None:
-        """Have samples written soon. After `close` they are dropped."""
+        """Queue samples. After `close` they are dropped."""
         self._put(self._samples, samples)
 
     def put_alarms(self, alarms: Sequence[AlarmRecord]) -> None:
-        """Have alarms written soon. After `close` they are dropped."""
+        """Queue alarms. After `close` they are dropped."""
         self._put(self._alarms, alarms)
 
     def put_decisions(self, decisions: Sequence[Decision]) -> None:
@@ -148,21 +147,21 @@ class StoreWriter:
         self._put(self._decisions, decisions)
 
     def put_setup(self, recorded: RecordedWorld) -> None:
-        """Have it written soon how the pipeline is set up. After `close` it is dropped."""
+        """Queue the setup of the pipeline. After `close` it is dropped."""
         self._put(self._setups, [recorded])
 
     def flush(self, timeout: float) -> bool:
-        """Wait until all that was put so far is written or given up; False when that takes longer."""
+        """Wait until all that was put so far is written or dropped; False on a time-out."""
         with self._changed:
             so_far = [(backlog, backlog.received) for backlog in self._backlogs]
-            self._hurry = True
+            self._flushing = True
             self._changed.notify_all()
             return self._changed.wait_for(
                 lambda: all(backlog.settled >= received for backlog, received in so_far), timeout
             )
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Write what can be written at once, and stop. False when something was lost, or the store hangs."""
+        """Write what can be written at once, and stop. False if records were lost, or the store hangs."""
         with self._changed:
             self._closing = True
             lost = self.dropped
@@ -170,25 +169,27 @@ class StoreWriter:
         if self._thread.is_alive():
             self._thread.join(timeout)
         else:
-            self._give_up()
-            self._shut()
+            self._drop_all()
+            self._close_store()
         return not self._thread.is_alive() and self.dropped == lost
 
     def turn(self) -> float | None:
-        """One turn of the thread: write a batch, and forget a little of what is old.
+        """One turn of the thread: write a batch, and prune a little.
 
         Returns:
             Seconds until the next turn is due, None for none before something is put.
         """
         with self._changed:
-            self._hurry = False
+            self._flushing = False
         try:
-            store = self._opened()
-            self._pass_on(self._alarms, store.write_alarms)
-            self._pass_on(self._samples, store.write)
-            self._pass_on(self._setups, store.write_setups)
-            self._pass_on(self._decisions, partial(store.write_decisions, max_decisions=self._settings.most_decisions))
-            due = self._forget(store)
+            store = self._open()
+            self._write_batch(self._alarms, store.write_alarms)
+            self._write_batch(self._samples, store.write)
+            self._write_batch(self._setups, store.write_setups)
+            self._write_batch(
+                self._decisions, partial(store.write_decisions, max_decisions=self._settings.max_decisions)
+            )
+            due = self._prune(store)
         except Exception as error:  # noqa: BLE001 - whatever it is, the thread has to live on
             return self._failed(error)
         self._failures, self.problem = 0, None
@@ -202,30 +203,30 @@ class StoreWriter:
         self._finish()
 
     def _wanted(self) -> bool:
-        """Whether to take a turn before the pause is over. A failing store is left alone, unless somebody waits."""
-        return self._closing or self._hurry or (self.problem is None and self._waiting())
+        """Whether to take a turn before the pause is over: not while the store fails, unless `flush` waits."""
+        return self._closing or self._flushing or (self.problem is None and self._waiting())
 
     def _finish(self) -> None:
-        """Write the rest; the first failure is the last one."""
+        """Write the rest, up to the first failure."""
         while self._waiting():
             self.turn()
             if self.problem is not None:
                 break
-        self._give_up()
-        self._shut()
+        self._drop_all()
+        self._close_store()
 
-    def _opened(self) -> MetricStore:
+    def _open(self) -> MetricStore:
         if self._store is None:
             self._store = self._open_store()
         return self._store
 
-    def _shut(self) -> None:
+    def _close_store(self) -> None:
         store, self._store = self._store, None
         if store is not None:
-            with suppress(Exception):  # it failed before, and is not needed any more
+            with suppress(Exception):  # it failed before
                 store.close()
 
-    def _pass_on(self, backlog: Backlog[Record], write: Callable[..., None]) -> None:
+    def _write_batch(self, backlog: Backlog[Record], write: Callable[..., None]) -> None:
         """Write the oldest of a backlog, or leave all there."""
         refused: list[str] = []
         with self._changed:
@@ -242,26 +243,26 @@ class StoreWriter:
             backlog.settle(len(records))
             self._changed.notify_all()
 
-    def _forget(self, store: MetricStore) -> float | None:
-        """Forget a little when it is time. Says in how many seconds it is time again."""
+    def _prune(self, store: MetricStore) -> float | None:
+        """Prune a little if it is due; returns the seconds until it is due again."""
         kept, now = self._settings.retention_seconds, self._steady_clock()
         if kept is None or self._closing:
             return None
         if now >= self._prune_at:
-            if store.forget(self._clock() - kept, at_most=FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE:
+            if store.delete_before(self._clock() - kept, at_most=PRUNED_AT_ONCE) == PRUNED_AT_ONCE:
                 return 0.0
             self._prune_at = now + self._settings.prune_every
         return self._prune_at - now
 
     def _failed(self, error: Exception) -> float:
-        """Say what is wrong, and how long to wait. The store is opened anew then: it may have been replaced."""
-        self._shut()
+        """Note the failure; returns the pause. The store is opened again then, as it may have been replaced."""
+        self._close_store()
         pause = self._settings.first_pause * 2.0 ** min(self._failures, 30)
         self._failures += 1
         self.problem = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
-        return min(pause, self._settings.longest_pause)
+        return min(pause, self._settings.max_pause)
 
-    def _give_up(self) -> None:
+    def _drop_all(self) -> None:
         with self._changed:
             for backlog in self._backlogs:
                 backlog.drop_all()
@@ -270,7 +271,7 @@ class StoreWriter:
     def _put(self, backlog: Backlog[Record], records: Sequence[Record]) -> None:
         with self._changed:
             if self._closing:
-                backlog.turn_away(len(records))
+                backlog.reject(len(records))
             else:
                 backlog.put(records)
                 self._changed.notify_all()

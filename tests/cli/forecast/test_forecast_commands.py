@@ -25,16 +25,16 @@ def _write(name, size):
 
 
 def test_train_forecast_and_go_on(call):
-    trained = call("train", "short.csv", "--to", "kept", "--model", "ridge", "--season", "48")
+    trained = call("train", "short.csv", "--output", "kept", "--model", "ridge", "--season", "48")
     assert trained.exit_code == 0, trained.output
     assert "400 values learnt" in trained.output
     _write("longer.csv", 450)
-    ahead = call("forecast", "longer.csv", "--with", "kept", "--horizon", "3", "--json")
+    ahead = call("forecast", "longer.csv", "--model", "kept", "--horizon", "3", "--json")
     found = json.loads(ahead.stdout)
     assert found["values"] == 450
     assert [step["step"] for step in found["steps"]] == [1, 2, 3]
     assert all(step["low_95"] <= step["low_80"] <= step["median"] <= step["high_80"] for step in found["steps"])
-    on = call("train", "longer.csv", "--to", "kept", "--continue", "--json")
+    on = call("train", "longer.csv", "--output", "kept", "--resume", "--json")
     assert json.loads(on.stdout)["values"] == 450
 
 
@@ -72,7 +72,7 @@ def test_evaluate_prints_the_table_and_draws_forecast_against_truth(call, tmp_pa
 
 @pytest.mark.parametrize("command", ["train", "forecast", "evaluate"])
 def test_an_unknown_model_or_plot_is_a_usage_error(call, command):
-    extra = ["--to", "kept"] if command == "train" else []
+    extra = ["--output", "kept"] if command == "train" else []
     result = call(command, "short.csv", "--model", "oracle", *extra)
     assert result.exit_code == 2
     if command != "train":

@@ -91,7 +91,7 @@ def said(result):
 
 
 def test_decisions_are_listed_with_what_was_done_why_and_how_it_turned_out(call, recorded):
-    shown = said(call("decisions", recorded))
+    shown = said(call("decisions", "--store", recorded))
     for part in (
         "shop: decisions",
         "replicas behind",
@@ -105,15 +105,15 @@ def test_decisions_are_listed_with_what_was_done_why_and_how_it_turned_out(call,
 
 
 def test_decisions_as_json_say_all_that_is_kept(call, recorded):
-    found = json.loads(said(call("decisions", "shop", "--store", recorded, "--json", "--last", "1000")))
+    found = json.loads(said(call("decisions", "--app", "shop", "--store", recorded, "--json", "--last", "1000")))
     assert (found["pipeline"], found["problems"]) == ("shop", [])
     numbers = [each["id"] for each in found["decisions"]]
     assert numbers == sorted(numbers)
-    acted = json.loads(said(call("decisions", recorded, "--acted", "--json", "--last", "1000")))["decisions"]
+    acted = json.loads(said(call("decisions", "--store", recorded, "--acted", "--json", "--last", "1000")))["decisions"]
     assert acted == [each for each in found["decisions"] if each["acted"]]
     assert {each["effect"]["outcome"] for each in acted} == {"no clear change", "unclear"}
     assert 0 < len(acted) < len(numbers)
-    last = json.loads(said(call("decisions", recorded, "--acted", "--json", "--last", "1")))["decisions"]
+    last = json.loads(said(call("decisions", "--store", recorded, "--acted", "--json", "--last", "1")))["decisions"]
     assert last == acted[-1:]
     with MetricStore.open(recorded) as store:
         kept = store.decisions("shop", ids=[acted[0]["id"]])[0]
@@ -123,20 +123,20 @@ def test_decisions_as_json_say_all_that_is_kept(call, recorded):
 
 
 def test_a_time_without_decisions_is_no_error(call, recorded):
-    assert "no decision matches; there are others" in said(call("decisions", recorded, "--since", "60"))
-    assert json.loads(said(call("decisions", recorded, "--since", "60", "--json")))["decisions"] == []
+    assert "no decision matches; there are others" in said(call("decisions", "--store", recorded, "--since", "60s"))
+    assert json.loads(said(call("decisions", "--store", recorded, "--since", "60s", "--json")))["decisions"] == []
 
 
 def test_the_last_change_is_explained_unless_another_is_asked_for(call, recorded):
     with MetricStore.open(recorded) as store:
         acted = store.decisions("shop", acted=True)
-    shown = said(call("explain", recorded))
+    shown = said(call("explain", "--store", recorded))
     assert shown.startswith(f"Decision {acted[-1].id} on 'shop'")
-    first = said(call("explain", recorded, str(acted[0].id)))
-    for part in ("Seen", "Wanted ", "Chosen", "from the next batch on", "planned", "requested", "observed"):
+    first = said(call("explain", str(acted[0].id), "--store", recorded))
+    for part in ("Seen", "Wish of ", "Chosen", "from the next batch on", "planned", "requested", "observed"):
         assert part in first, part
     assert max(map(len, first.splitlines())) <= 100
-    found = json.loads(said(call("explain", recorded, str(acted[0].id), "--json")))
+    found = json.loads(said(call("explain", str(acted[0].id), "--store", recorded, "--json")))
     assert found["decision"]["id"] == acted[0].id
     assert found["explanation"][0]["label"] == "Seen"
     assert [each["target"] for each in found["progress"]] == [wish.action.target for wish in acted[0].wishes]
@@ -147,8 +147,8 @@ def test_without_any_change_the_last_decision_is_explained(call, tmp_path):
     with MetricStore.open(path) as store:
         store.write("p", [Sample("batch", "p", 1.0, 1.0)])
         store.write_decisions("p", [Decision(3, 1.0, "p", problems=("policy 'x' failed",))])
-    shown = said(call("explain", path))
-    assert "no change" in shown
+    shown = said(call("explain", "--store", path))
+    assert "Nothing is changed." in shown
     assert "policy 'x' failed" in shown
 
 
@@ -161,10 +161,10 @@ def test_a_damaged_decision_is_told_and_the_others_are_listed(call, tmp_path):
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE foretide_decisions SET json = '' WHERE id = 1")
     engine.dispose()
-    result = call("decisions", path)
+    result = call("decisions", "--store", path)
     assert "problem 2" in said(result)
     assert "decision 1 of the store was left out" in result.stderr
-    refused = call("explain", path, "1")
+    refused = call("explain", "1", "--store", path)
     assert isinstance(refused.exception, DecisionNotFoundError)
     assert "decision 1 of the store was left out" in refused.stderr
 
@@ -172,13 +172,18 @@ def test_a_damaged_decision_is_told_and_the_others_are_listed(call, tmp_path):
 def test_a_running_pipeline_is_found_by_its_name(call, recorded):
     assert "no pipeline runs on this machine" in str(call("decisions").exception)
     announce(Running("shop", os.getpid(), "nowhere", recorded))
-    assert isinstance(call("decisions", "other").exception, PipelineNotFoundError)
-    assert said(call("decisions")) == said(call("decisions", "shop")) == said(call("decisions", recorded))
+    assert isinstance(call("decisions", "--app", "other").exception, PipelineNotFoundError)
+    assert (
+        said(call("decisions"))
+        == said(call("decisions", "--app", "shop"))
+        == said(call("decisions", "--store", recorded))
+    )
 
 
-def test_metrics_are_shown_by_the_path_of_their_store_too(call, recorded):
+def test_metrics_are_shown_by_their_store(call, recorded):
     by_path, by_name = (
-        json.loads(said(call("metrics", *where, "--json"))) for where in [(recorded,), ("shop", "--store", recorded)]
+        json.loads(said(call("metrics", *where, "--json")))
+        for where in [("--store", recorded), ("--app", "shop", "--store", recorded)]
     )
     assert by_path["pipeline"] == "shop"
     assert [each["value"] for each in by_path["figures"]] == [each["value"] for each in by_name["figures"]] != []
@@ -186,14 +191,26 @@ def test_metrics_are_shown_by_the_path_of_their_store_too(call, recorded):
 
 def test_a_replay_says_what_policies_would_have_done_and_draws_it(call, recorded, tmp_path):
     shown = said(
-        call("replay", recorded, "--policy", "bypass", "--policy", "processors", "--plot", str(tmp_path / "a.svg"))
+        call(
+            "replay",
+            "--store",
+            recorded,
+            "--policy",
+            "bypass",
+            "--policy",
+            "processors",
+            "--plot",
+            str(tmp_path / "a.svg"),
+        )
     )
     for part in ("shop: bypass, processors over ", " batches from ", "advice: ", "give worker 2", "once"):
         assert part in shown, part
     assert max(map(len, shown.splitlines())) <= 100
     drawn = (tmp_path / "a.svg").read_text()
     assert drawn.startswith("<?xml")
-    found = json.loads(said(call("replay", recorded, "--policy", "bypass", "--policy", "processors", "--json")))
+    found = json.loads(
+        said(call("replay", "--store", recorded, "--policy", "bypass", "--policy", "processors", "--json"))
+    )
     assert found["batches"] > 100
     targets = {action["action"]["kind"] for each in found["advice"] for action in each["decision"]["chosen"]}
     assert targets == {"quarantine", "set-replicas"}
@@ -203,7 +220,9 @@ def test_a_replay_says_what_policies_would_have_done_and_draws_it(call, recorded
 def test_the_policies_that_ran_decide_the_same_again_up_to_what_they_changed(call, recorded):
     with MetricStore.open(recorded) as store:
         first = next(each for each in store.decisions("shop") if each.chosen)
-    found = json.loads(said(call("replay", recorded, "--policy", "bypass", "--policy", "replicas", "--json")))
+    found = json.loads(
+        said(call("replay", "--store", recorded, "--policy", "bypass", "--policy", "replicas", "--json"))
+    )
     again = found["advice"][0]["decision"]
     assert (again["at"], again["summary"]) == (first.at, f"advice: {_summary(first)}")
 
@@ -214,26 +233,26 @@ def _summary(decision):
 
 def test_a_latency_target_of_ones_own_goes_before_the_recorded_one(call, recorded):
     def cost(*target):
-        found = json.loads(said(call("replay", recorded, "--policy", "processors", "--json", *target)))
+        found = json.loads(said(call("replay", "--store", recorded, "--policy", "processors", "--json", *target)))
         return [each["decision"]["summary"] for each in found["advice"]]
 
-    assert cost("--target-latency", "0.9") != cost("--target-latency", "60")
-    assert cost("--target-latency", "3") == cost()
+    assert cost("--latency", "900ms") != cost("--latency", "1m")
+    assert cost("--latency", "3s") == cost()
 
 
 def test_static_does_nothing_and_every_policy_can_be_replayed(call, recorded):
-    assert "nothing would have been done" in said(call("replay", recorded, "--policy", "static"))
+    assert "no action would have been taken" in said(call("replay", "--store", recorded, "--policy", "static"))
     assert "prediction_error does nothing without them" in said(
-        call("replay", recorded, "--policy", "prediction_error")
+        call("replay", "--store", recorded, "--policy", "prediction_error")
     )
     every = [part for name in POLICIES for part in ("--policy", name)]
-    replayed = json.loads(said(call("replay", recorded, "--json", *every)))["policies"]
-    assert list(replayed) == list(POLICIES)
+    replayed = json.loads(said(call("replay", "--store", recorded, "--json", *every)))["policies"]
+    assert replayed == list(POLICIES)
 
 
 def test_a_replay_goes_by_the_settings_in_force(call, recorded, tmp_path):
     def summaries(*flags):
-        found = json.loads(said(call("replay", recorded, "--json", *flags)))
+        found = json.loads(said(call("replay", "--store", recorded, "--json", *flags)))
         return found["policies"], [each["decision"]["summary"] for each in found["advice"]]
 
     (tmp_path / "foretide.toml").write_text(
@@ -251,19 +270,27 @@ def test_a_replay_goes_by_the_settings_in_force(call, recorded, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "kind", "words"),
     [
-        (("decisions", "nobody"), PipelineNotFoundError, "no pipeline 'nobody' runs here; running: none.*--store"),
-        (("decisions", "nobody", "--store", "{store}"), StoreError, "no metrics of 'nobody'; the store has: shop"),
-        (("explain", "{store}", "99999"), DecisionNotFoundError, "no decision 99999 of 'shop'"),
-        (("replay", "{store}", "--policy", "oracle"), SettingsError, "control.policies must be a list of bypass"),
+        (("decisions", "--app", "nobody"), PipelineNotFoundError, "no pipeline runs on this machine; .*--store"),
         (
-            ("replay", "{store}", "--policy", "static", "--since", "1"),
+            ("decisions", "--app", "nobody", "--store", "{store}"),
+            StoreError,
+            "no metrics of 'nobody'; the store has: shop",
+        ),
+        (("explain", "99999", "--store", "{store}"), DecisionNotFoundError, "no decision 99999 of 'shop'"),
+        (
+            ("replay", "--store", "{store}", "--policy", "oracle"),
+            SettingsError,
+            "'oracle' will not do; give a list of: bypass",
+        ),
+        (
+            ("replay", "--store", "{store}", "--policy", "static", "--since", "1s"),
             ReplayError,
             "no batch of 'shop' .* in that time",
         ),
-        (("decisions", "{empty}"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
-        (("explain", "{empty}"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
-        (("explain", "{empty}", "3"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
-        (("replay", "{empty}", "--policy", "static"), ReplayError, "has no setup of 'p'"),
+        (("decisions", "--store", "{empty}"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
+        (("explain", "--store", "{empty}"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
+        (("explain", "3", "--store", "{empty}"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
+        (("replay", "--store", "{empty}", "--policy", "static"), ReplayError, "does not say what 'p' is made of"),
     ],
 )
 def test_errors_have_a_type_and_say_what_to_do(call, recorded, tmp_path, arguments, kind, words):
@@ -276,5 +303,5 @@ def test_errors_have_a_type_and_say_what_to_do(call, recorded, tmp_path, argumen
 
 
 def test_a_picture_needs_an_ending_and_a_target_an_option_of_its_own(call, recorded):
-    assert call("replay", recorded, "--policy", "static", "--set", "target.latency=2s").exit_code == 2
-    assert call("replay", recorded, "--policy", "static", "--plot", "a.txt").exit_code == 2
+    assert call("replay", "--store", recorded, "--policy", "static", "--set", "target.latency=2s").exit_code == 2
+    assert call("replay", "--store", recorded, "--policy", "static", "--plot", "a.txt").exit_code == 2

@@ -3,11 +3,9 @@
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from foretide.cli import app as foretide
-from foretide.cli.plan.plan import plan
 from foretide.errors import ForetideError
 
 MODEL = """
@@ -46,13 +44,11 @@ task_cost = 0.002
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    app = typer.Typer()
-    app.command()(plan)
 
     def call(*arguments, text=MODEL, name="model.toml"):
         file = tmp_path / name
         file.write_text(text)
-        return CliRunner().invoke(app, [str(file), *arguments])
+        return CliRunner().invoke(foretide, ["plan", str(file), *arguments])
 
     return call
 

@@ -14,6 +14,7 @@ from foretide.control.step import Control
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import OperatorSetup, Setup, Target
 from foretide.control_folder.folder import ControlFolder
+from foretide.control_folder.orders import RestartOrder, TargetOrder
 from foretide.metrics.batch import BatchReport
 from foretide.metrics.snapshot import Snapshot, freeze
 from foretide.runtime.loop.controller import Controller
@@ -53,7 +54,7 @@ class Eyes:
         pass
 
     def observed(self):
-        return replace(self.observed_now, drained=self.folder.drained())
+        return replace(self.observed_now, drained=self.folder.orders.drained())
 
     def perform(self, actions):
         self.done += actions
@@ -109,10 +110,10 @@ def test_a_cycle_follows_every_batch_and_what_it_decides_is_done_and_told(tmp_pa
     until(lambda: heard)
     assert eyes.done == [SetReplicas("work", 2)]
     assert [each.actions for each in controller.decisions] == [(SetReplicas("work", 2),)]
-    until(lambda: folder.control().get("decisions"))
-    told = folder.control()
-    assert told["policies"] == ["always"]
-    assert "use 2 replicas" in told["decisions"][0]["says"]
+    until(lambda: folder.status.control() and folder.status.control().decisions)
+    status = folder.status.control()
+    assert status.policies == ("always",)
+    assert "use 2 replicas" in status.decisions[0].summary
 
 
 def test_in_mode_advise_nothing_is_touched(tmp_path, started):
@@ -138,7 +139,7 @@ def test_what_fails_is_shown_and_the_loop_begins_anew_after_several_failures(tmp
         controller.see(REPORT, [])
         time.sleep(0.1)
     until(lambda: any("no snapshot" in problem for problem in controller.problems))
-    until(lambda: folder.control().get("problems"))
+    until(lambda: folder.status.control().problems)
     broken.clear()
     controller.see(REPORT, [])
     until(lambda: eyes.done)
@@ -173,7 +174,7 @@ def test_a_loop_that_hangs_is_taken_over_by_a_new_one_and_the_old_one_acts_no_mo
     time.sleep(0.3)
     controller.see(REPORT, [])  # the follower comes by, and finds that it hangs
     until(lambda: eyes.done)
-    assert any("hung" in problem for problem in controller.problems) or controller.status()["begun_anew"] == 1
+    assert any("hung" in problem for problem in controller.problems) or controller.status().restarts == 1
     hang.set()
     time.sleep(0.2)
     assert eyes.done == [SetReplicas("work", 2)]
@@ -191,9 +192,9 @@ def test_a_listener_that_fails_does_not_stop_the_loop(tmp_path, started, caplog)
 def test_people_change_the_target_and_nonsense_leaves_the_earlier_one(tmp_path):
     controller, _, folder = loop(tmp_path, [])
     assert controller.target == Target(2.0)
-    folder.set_target({"latency": 5.0, "budget": 3})
+    folder.orders.set_target(TargetOrder(latency=5.0, budget=3))
     assert controller.target == Target(5.0, budget=3)
-    folder.set_target({"latency": -1.0})
+    folder.orders.set_target(TargetOrder(latency=-1.0))
     assert controller.target == Target(2.0)
     assert "the requested target is invalid" in controller.problems[0]
 
@@ -202,23 +203,23 @@ def test_a_drained_worker_or_host_is_taken_out_and_let_back_in(tmp_path):
     folder = ControlFolder(str(tmp_path))
     orders = Orders(folder, since=0.0)
     seen = Observed(executors={"0": "here", "1": "there"})
-    folder.drain("1")
-    drained = folder.drain("there")
+    folder.orders.drain("1")
+    drained = folder.orders.drain("there")
     assert [action.describe() for action in orders.actions(replace(seen, drained=drained))] == [
         "give worker 1 no more tasks",
         "give the workers of host there no more tasks",
     ]
     out = replace(seen, quarantined=frozenset({"1"}))
     assert orders.actions(replace(out, drained=drained)) == ()
-    folder.drain("1", back=True)
-    drained = folder.drain("there", back=True)
+    folder.orders.drain("1", release=True)
+    drained = folder.orders.drain("there", release=True)
     assert {action.kind for action in orders.actions(replace(out, drained=drained))} == {"release", "release-host"}
     assert orders.actions(replace(seen, drained=drained)) == ()
 
 
 def test_an_order_goes_before_every_policy(tmp_path, started):
     controller, eyes, folder = loop(tmp_path, [Always(SetReplicas("work", 2))])
-    folder.drain("1")
+    folder.orders.drain("1")
     started(controller).see(REPORT, [])
     until(lambda: eyes.done)
     assert eyes.done[0] == Quarantine("1")
@@ -226,12 +227,12 @@ def test_an_order_goes_before_every_policy(tmp_path, started):
 
 def test_a_restart_is_asked_for_once_and_an_old_one_is_the_past(tmp_path):
     folder = ControlFolder(str(tmp_path))
-    folder.want_restart({"at": 50.0, "state_partitions": 4})
+    folder.orders.request_restart(RestartOrder(50.0, state_partitions=4))
     assert Orders(folder, since=100.0).actions(Observed()) == ()
     orders = Orders(folder, since=10.0)
     assert [action.state_partitions for action in orders.actions(Observed(started=20.0))] == [4]
     assert orders.actions(Observed(started=60.0)) == ()
-    folder.want_restart({"at": 70.0, "pools": {"work": 0}})
+    folder.orders.request_restart(RestartOrder(70.0, pools={"work": 0}))
     assert orders.actions(Observed(started=60.0)) == ()
     assert "the requested restart is invalid" in orders.problem
 
@@ -241,10 +242,9 @@ def test_damaged_order_files_count_as_nothing(tmp_path, damaged):
     folder = ControlFolder(str(tmp_path))
     for name in ("target", "drained", "restart", "stop", "control"):
         (tmp_path / f"{name}.json").write_text(damaged)
-    assert (folder.target(), folder.drained(), folder.wanted_restart(), folder.stop_wanted(), folder.control()) in [
-        ({}, frozenset(), {}, False, {}),
-        ({"places": 3}, frozenset(), {"places": 3}, False, {"places": 3}),
-    ]
+    orders = folder.orders
+    assert (orders.target(), orders.drained(), orders.restart()) == (TargetOrder(), frozenset(), None)
+    assert (orders.stop_requested(), folder.status.control()) == (False, None)
 
 
 def test_control_of_something_else_is_refused():

@@ -15,7 +15,8 @@ from foretide.control.decisions.decision import Wish
 from foretide.control.step import Control
 from foretide.control.world.setup import Target
 from foretide.control_folder.filesystem import LocalFilesystem
-from foretide.control_folder.folder import DRAINED, ROUTES, ControlFolder
+from foretide.control_folder.folder import ROUTES, ControlFolder
+from foretide.control_folder.orders import DRAINED, RestartOrder, TargetOrder
 from foretide.metrics.batch import BatchReport, TaskRun
 from foretide.metrics.snapshot import Snapshot, freeze
 from foretide.runtime.loop.actuator import Actuator
@@ -127,7 +128,7 @@ class Scene:
         tasks = (task("read", None, "work"), task("work", "work", None))
         self.follower.publish(BatchReport(number, time.time(), 0.1, 10, version, {}, tasks=tasks))
         end = time.monotonic() + 20
-        while self.people.control().get("cycles") != number + 1:
+        while (status := self.people.status.control()) is None or status.cycles != number + 1:
             assert time.monotonic() < end, self.controller.problems
             time.sleep(0.01)
 
@@ -184,15 +185,15 @@ def test_a_damaged_route_file_is_mended_after_the_batch_and_the_loop_goes_on(sce
 
 
 def test_orders_from_another_terminal_are_obeyed_after_the_next_batch(scene):
-    scene.people.drain("1")
-    scene.people.set_target({"latency": 5.0})
+    scene.people.orders.drain("1")
+    scene.people.orders.set_target(TargetOrder(latency=5.0))
     scene.end_batch(1)
     assert scene.controller.target == Target(5.0)
     assert scene.controller.decisions[-1].actions == (Quarantine("1"),)
     assert scene.cluster.out == {"1"}
-    scene.people.want_restart({"at": time.time(), "reason": "more tasks", "pools": {"work": 6}})
+    scene.people.orders.request_restart(RestartOrder(time.time(), "more tasks", pools={"work": 6}))
     scene.end_batch(1)
     assert [(wanted.reason, wanted.pools) for wanted in scene.restarts] == [("more tasks", {"work": 6})]
-    scene.people.drain("1", back=True)
+    scene.people.orders.drain("1", release=True)
     scene.end_batch(1)
     assert scene.cluster.out == set()

@@ -11,7 +11,7 @@ from foretide.metrics.alarm_rules import AlarmRule
 from foretide.metrics.snapshot import Snapshot
 from foretide.runtime.monitoring import alarms as alarms_module
 from foretide.runtime.monitoring.alarms import AlarmManager, Webhook
-from foretide.store.records import AlarmRecord, flaw
+from foretide.store.records import AlarmRecord, storage_problem
 from helpers import wait_for
 
 FULL = AlarmRule("full", "capacity", above=0.9, severity="critical", meaning="A replica is full.")
@@ -130,7 +130,7 @@ def test_an_alarm_is_kept_once_in_a_form_that_a_store_takes():
         alarms.judge(capacity(0.95, at))
     source = "operator 'count', whose busiest replica is busy 95% of the time"
     assert writer.alarms == [AlarmRecord(0, "full", "critical", "count", MESSAGE, source)]
-    assert flaw(writer.alarms[0]) is None
+    assert storage_problem(writer.alarms[0]) is None
 
 
 def test_the_log_says_what_is_raised_and_what_is_over(caplog):

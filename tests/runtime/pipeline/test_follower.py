@@ -157,7 +157,7 @@ def test_stop_reports_what_finished_and_then_makes_the_calls_at_the_end_the_last
 
 def test_a_stop_that_another_terminal_requests_is_obeyed(follow, tmp_path):
     made = follow()
-    ControlFolder(str(tmp_path)).want_stop()
+    ControlFolder(str(tmp_path)).orders.request_stop()
     assert made.follower.join(20)
     assert not made.query.handle.isActive
 

@@ -199,15 +199,15 @@ def test_any_query_with_edges_can_be_controlled_and_stopped_from_another_termina
     try:
         wait_for(lambda: controller.last is not None and more.action.in_force(controller.reader.observer.observed()))
         wait_for(lambda: {row.task for row in spark.table("plain").collect()} == {0, 1, 2})
-        shown = CliRunner().invoke(app, ["status", "plain"])
+        shown = CliRunner().invoke(app, ["status", "--app", "plain"])
         assert "decision" in shown.output
         assert "use 3 replicas behind edge 'work'" in shown.output
         assert "plain" in CliRunner().invoke(app, ["list"]).output
-        assert CliRunner().invoke(app, ["target", "set", "plain", "--latency", "4s"]).exit_code == 0
+        assert CliRunner().invoke(app, ["target", "set", "--app", "plain", "--latency", "4s"]).exit_code == 0
         assert controller.target.latency == 4.0
-        assert CliRunner().invoke(app, ["stop", "plain"]).exit_code == 0
+        assert CliRunner().invoke(app, ["stop", "--app", "plain"]).exit_code == 0
         assert not query.isActive
-        assert folder.control()["ended"]
+        assert folder.status.control().ended
     finally:
         query.stop()
     setup = controller.reader.read().setup

@@ -80,14 +80,14 @@ def test_a_damaged_table_raises_an_alarm_loses_nothing_and_is_mended(running, da
     version = running.split("work", "1:0:0").version
     wait_for(lambda: finished(running) and finished(running)[-1].route_version == version, running)
     known = len(running.alarms)
-    file = Path(running.folder.location) / ROUTES
+    file = Path(running.control_folder.location) / ROUTES
     if damage == "missing":
         file.unlink()
     else:
         file.write_text(file.read_text()[:100])
     wait_for(lambda: len(running.alarms) > known, running)
     wait_for(lambda: (finished(running)[-1].route_version or 0) > version, running)
-    assert running.folder.routes().edges["work"].active == 1
+    assert running.control_folder.routes().edges["work"].active == 1
     assert {alarm.kind for alarm in running.alarms} == {"routes-unreadable"}
     assert_no_row_is_missing_or_twice(running, "next", step=2)
 

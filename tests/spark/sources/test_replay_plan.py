@@ -196,10 +196,10 @@ def test_the_latest_offset_goes_as_far_as_the_limit_in_the_control_folder_allows
     assert reader.latestOffset(offset(0), None)["row"] == 100
     assert reader.reportLatestOffset()["row"] == ROWS
     folder = ControlFolder(str(tmp_path / "control"))
-    folder.limit_admission("lines", 7)
-    folder.limit_admission("others", 1)
+    folder.orders.limit_admission("lines", 7)
+    folder.orders.limit_admission("others", 1)
     assert reader.latestOffset(offset(100), None) == offset(107)
-    folder.limit_admission("lines", None)
+    folder.orders.limit_admission("lines", None)
     assert reader.latestOffset(offset(350), None)["row"] == ROWS
 
 

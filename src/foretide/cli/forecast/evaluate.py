@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import json as jsonlib
+import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from foretide.cli.forecast.histories import load_history
-from foretide.cli.forecast.tables import SOURCE_HELP, check_model, check_plot, number, progress_bar, table_of
+from foretide.cli.console import format_number, plain_table, progress_bar
+from foretide.cli.forecast.source import (
+    ColumnOption,
+    SeasonOption,
+    SeedOption,
+    SourceArgument,
+    check_model,
+    load_source,
+)
+from foretide.cli.options import JsonOption, PlotOption, check_plot
 from foretide.forecasting.backtest import Backtest, roll_ensemble
 from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.registry import make_ensemble
@@ -20,29 +27,30 @@ from foretide.reports.forecast_plot import draw_backtest
 
 
 def evaluate(
-    source: Annotated[str, typer.Argument(help=SOURCE_HELP)],
-    model: Annotated[
-        list[str] | None, typer.Option(help="A model to include; repeat for several. All by default.")
-    ] = None,
-    horizon: Annotated[
-        list[int] | None, typer.Option(help="Steps ahead; repeat for several. 1 and 3 by default.", min=1)
-    ] = None,
-    share: Annotated[float, typer.Option(help="The share at the end that is scored.", min=0.01, max=0.9)] = 0.3,
-    column: Annotated[str | None, typer.Option(help="Of a file; by default its last column of numbers.")] = None,
-    season: Annotated[list[int] | None, typer.Option(help="A season in steps; by default day and week.", min=2)] = None,
-    seed: Annotated[int, typer.Option(help="Of everything random.", min=0)] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw the mix against the truth there, as .png or .svg.")] = None,
-    latest: Annotated[int, typer.Option(help="How many of the last steps are drawn.", min=2)] = 300,
-    json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
+    source: SourceArgument,
+    model: Annotated[list[str] | None, typer.Option(help="A model to include; repeatable. Default: all.")] = None,
+    horizon: Annotated[list[int] | None, typer.Option(help="Steps ahead; repeatable. Default: 1 and 3.", min=1)] = None,
+    share: Annotated[
+        float, typer.Option(help="Share at the end of the series that is scored.", min=0.01, max=0.9)
+    ] = 0.3,
+    column: ColumnOption = None,
+    season: SeasonOption = None,
+    seed: SeedOption = 0,
+    plot: PlotOption = None,
+    latest: Annotated[int, typer.Option(help="Steps at the end that are plotted.", min=2)] = 300,
+    *,
+    as_json: JsonOption = False,
 ) -> None:
-    """Score models on the last part of a series: each forecast is made from what came before it alone.
+    """Evaluate the models on the last part of a series.
+
+    Each forecast is made from the values before it alone.
 
     RMSE is of the mean, also relative to the last value's; MAPE and sMAPE are of the median; then how often the truth
     lay inside the 80 % and 95 % intervals, the time to learn what comes before the part that is scored, and the time
     for each value of it, fits included. The mix is made of the models that are included.
     """
     check_plot(plot)
-    series = load_history(source, column)
+    series = load_source(source, column)
     horizons = horizon or [1, 3]
     names = [name for name in (check_model(each) for each in model or []) if name != Ensemble.name]
     ensemble = make_ensemble(horizons, seasons_of(series, season or ()), seed, names or None)
@@ -52,13 +60,13 @@ def evaluate(
     if plot is not None:
         place = next(index for index, each in enumerate(results[0].horizons) if each.steps in wanted)
         draw_backtest(results[0], place, plot, latest)
-    if json:
-        typer.echo(jsonlib.dumps(as_json(series.name, results, wanted), indent=2))
+    if as_json:
+        typer.echo(json.dumps(to_data(series.name, results, wanted), indent=2))
     else:
         _show(series.name, results, wanted, share, ensemble, Console())
 
 
-def as_json(series: str, results: tuple[Backtest, ...], wanted: set[int]) -> dict[str, Any]:
+def to_data(series: str, results: tuple[Backtest, ...], wanted: set[int]) -> dict[str, Any]:
     """The scores as plain values, a row for each model and horizon."""
     rows = [
         {
@@ -83,11 +91,11 @@ def _show(
         if horizon.steps not in wanted:
             continue
         title = f"{series}, {horizon.steps} ahead: the last {share:.0%}, {len(horizon.truth):,} forecasts a model"
-        table = table_of(title, "model", *columns)
+        table = plain_table(title, "model", *columns)
         for rolled in results:
             scores = rolled.horizons[place].scores
             table.add_row(
-                rolled.name, number(scores.rmse), f"{scores.relative_rmse:.3f}", f"{scores.mape:.1%}",
+                rolled.name, format_number(scores.rmse), f"{scores.relative_rmse:.3f}", f"{scores.mape:.1%}",
                 f"{scores.smape:.1%}", f"{scores.coverage_80:.0%}",
                 f"{scores.coverage_95:.0%}", f"{rolled.learn_seconds:.1f} s", f"{1000 * rolled.step_seconds:.2f} ms",
             )  # fmt: skip
@@ -95,4 +103,4 @@ def _show(
         console.print(ensemble.explain(horizon.steps).sentence, highlight=False, soft_wrap=True)
     cadence = ", ".join(f"{member.name} {member.refit_every:,}" for member in ensemble.members if member.refit_every)
     if cadence:
-        console.print(f"Fitted again after so many values, and at drift: {cadence}.", highlight=False, soft_wrap=True)
+        console.print(f"Values between two fits (drift causes another): {cadence}.", highlight=False, soft_wrap=True)

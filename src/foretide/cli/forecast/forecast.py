@@ -1,8 +1,8 @@
-"""`foretide forecast SOURCE`: what comes next, with intervals, and who is trusted."""
+"""`foretide forecast SOURCE`: the next values of a series, with intervals, and which models count."""
 
 from __future__ import annotations
 
-import json as jsonlib
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +10,16 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from foretide.cli.forecast.histories import load_history
-from foretide.cli.forecast.tables import SOURCE_HELP, check_model, check_plot, number, progress_bar, table_of
+from foretide.cli.console import format_number, plain_table, progress_bar
+from foretide.cli.forecast.source import (
+    ColumnOption,
+    SeasonOption,
+    SeedOption,
+    SourceArgument,
+    check_model,
+    load_source,
+)
+from foretide.cli.options import JsonOption, PlotOption, check_plot
 from foretide.forecasting.forecaster import SeriesForecast
 from foretide.forecasting.load.base import LoadModel
 from foretide.forecasting.load.ensemble import Ensemble
@@ -24,36 +32,37 @@ _CHUNK = 250
 
 
 def forecast(
-    source: Annotated[str, typer.Argument(help=SOURCE_HELP)],
-    horizon: Annotated[int, typer.Option(help="Steps to look ahead.", min=1, max=10_000)] = 12,
-    folder: Annotated[Path | None, typer.Option("--with", help="A saved model; it learns what is new first.")] = None,
-    model: Annotated[str, typer.Option(help=f"Without a saved one: {', '.join(NAMES)}.")] = Ensemble.name,
-    column: Annotated[str | None, typer.Option(help="Of a file; by default its last column of numbers.")] = None,
-    season: Annotated[list[int] | None, typer.Option(help="A season in steps; by default day and week.", min=2)] = None,
-    seed: Annotated[int, typer.Option(help="Of everything random.", min=0)] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw it there, as .png or .svg.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    source: SourceArgument,
+    horizon: Annotated[int, typer.Option(help="Steps to forecast.", min=1, max=10_000)] = 12,
+    model: Annotated[str, typer.Option(help=f"Folder of a saved model, or one of {', '.join(NAMES)}.")] = Ensemble.name,
+    column: ColumnOption = None,
+    season: SeasonOption = None,
+    seed: SeedOption = 0,
+    plot: PlotOption = None,
+    *,
+    as_json: JsonOption = False,
 ) -> None:
-    """Say what comes after the last value of a series, with intervals.
+    """Forecast a load, with intervals.
 
-    The saved model in the folder is not changed.
+    A saved model learns the values that are new first; its folder is not changed.
     """
     check_plot(plot)
-    series = load_history(source, column)
-    learnt = (
-        _fresh(series, check_model(model), horizon, season or [], seed) if folder is None else _saved(series, folder)
-    )
+    series = load_source(source, column)
+    if Path(model).is_dir():
+        learnt = _load(series, Path(model))
+    else:
+        learnt = _train(series, check_model(model), horizon, season or [], seed)
     ahead = learnt.forecast(horizon)
     if plot is not None:
         known = np.array([value for value in series.values if value is not None])
         draw_forecast(known, ahead, plot)
-    if json:
-        typer.echo(jsonlib.dumps(as_json(series, learnt, ahead), indent=2))
+    if as_json:
+        typer.echo(json.dumps(to_data(series, learnt, ahead), indent=2))
     else:
         _show(series, learnt, ahead, Console())
 
 
-def _fresh(series: Series, name: str, horizon: int, season: list[int], seed: int) -> LoadModel | Ensemble:
+def _train(series: Series, name: str, horizon: int, season: list[int], seed: int) -> LoadModel | Ensemble:
     horizons = [each for each in HORIZONS if each < horizon] + [horizon]
     model = make(name, horizons, seasons_of(series, season), seed)
     with progress_bar(f"learning {series.name}") as progress:
@@ -63,14 +72,14 @@ def _fresh(series: Series, name: str, horizon: int, season: list[int], seed: int
     return model
 
 
-def _saved(series: Series, folder: Path) -> LoadModel | Ensemble:
+def _load(series: Series, folder: Path) -> LoadModel | Ensemble:
     model, card = load_model(folder)
-    with progress_bar("learning what is new") as progress:
+    with progress_bar("learning new values") as progress:
         continue_training(model, card, series, retrain=False, progress=progress)
     return model
 
 
-def as_json(series: Series, model: LoadModel | Ensemble, ahead: SeriesForecast) -> dict[str, Any]:
+def to_data(series: Series, model: LoadModel | Ensemble, ahead: SeriesForecast) -> dict[str, Any]:
     """The forecast as plain values, a row a step."""
     bounds = {level: ahead.interval(level / 100) for level in (80, 95)}
     steps = [
@@ -89,11 +98,11 @@ def as_json(series: Series, model: LoadModel | Ensemble, ahead: SeriesForecast) 
 
 def _show(series: Series, model: LoadModel | Ensemble, ahead: SeriesForecast, console: Console) -> None:
     title = f"{series.name} after {len(series.values):,} values, by {model.name}"
-    table = table_of(title, "step", "mean", "median", "80 % interval", "95 % interval")
+    table = plain_table(title, "step", "mean", "median", "80 % interval", "95 % interval")
     eighty, most = ahead.interval(0.8), ahead.interval(0.95)
     for step in range(ahead.horizon):
-        cells = (f"{number(low[step])} - {number(high[step])}" for low, high in (eighty, most))
-        table.add_row(str(step + 1), number(ahead.mean[step]), number(ahead.median[step]), *cells)
+        cells = (f"{format_number(low[step])} - {format_number(high[step])}" for low, high in (eighty, most))
+        table.add_row(str(step + 1), format_number(ahead.mean[step]), format_number(ahead.median[step]), *cells)
     console.print(table)
     if isinstance(model, Ensemble):
         for sentence in dict.fromkeys(model.explain(steps).sentence for steps in (1, ahead.horizon)):

@@ -1,4 +1,4 @@
-"""`foretide decisions APP`: what the control loop decided, why, and what it achieved."""
+"""`foretide decisions`: what the control loop decided, why, and with which effect."""
 
 from __future__ import annotations
 
@@ -10,44 +10,39 @@ import typer
 from rich.console import Console
 
 from foretide.cli.inspect.tables import add_decision, as_values, outcome, table_of_decisions, tell_problems
-from foretide.cli.pipelines import JsonOption
-from foretide.cli.stores import AppArgument, StoreOption, opened_store
-from foretide.control.decisions.decision import Decision
-from foretide.errors import DecisionNotFoundError
+from foretide.cli.options import AppOption, JsonOption, SinceOption, StoreOption
+from foretide.status.stored import PipelineDecisions, open_store, read_decisions
 
 
 def decisions(
-    app: AppArgument = None,
-    last: Annotated[int, typer.Option(min=1, help="How many of the newest to list.")] = 20,
-    since: Annotated[float | None, typer.Option(min=0, help="Only decisions of the last SECONDS.")] = None,
+    app: AppOption = None,
     store: StoreOption = None,
+    last: Annotated[int, typer.Option(min=1, metavar="N", help="Only the last N decisions.")] = 20,
+    since: SinceOption = None,
     *,
     acted: Annotated[bool, typer.Option("--acted", help="Only those that changed something.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List what the control loop decided, why, and what it achieved.
+    """List the decisions of the control loop.
 
-    Decisions with nothing to report are not kept.
+    What was decided, why, and with which effect. Cycles without anything to report are not kept.
     """
-    problems: list[str] = []
-    with opened_store(app, store) as (found, name):
-        if not found.last_decision_id(name):
-            raise DecisionNotFoundError(name)
-        begin = None if since is None else time.time() - since
-        made = found.decisions(name, last=last, since=begin, acted=acted, on_problem=problems.append)
+    with open_store(app, store) as (opened, pipeline):
+        start = None if since is None else time.time() - since
+        found = read_decisions(opened, pipeline, last=last, since=start, acted=acted)
     if as_json:
-        values = [as_values(decision) for decision in made]
-        typer.echo(json.dumps({"pipeline": name, "decisions": values, "problems": problems}))
+        values = [as_values(decision) for decision in found.decisions]
+        typer.echo(json.dumps({"pipeline": pipeline, "decisions": values, "problems": found.problems}))
         return
-    _show(name, made)
-    tell_problems(problems)
+    _show(found)
+    tell_problems(found.problems)
 
 
-def _show(name: str, made: list[Decision]) -> None:
-    if not made:
-        typer.echo(f"{name}: no decision matches; there are others")
+def _show(found: PipelineDecisions) -> None:
+    if not found.decisions:
+        typer.echo(f"{found.pipeline}: no decision matches; there are others")
         return
-    table = table_of_decisions(f"{name}: decisions", "outcome")
-    for decision in made:
+    table = table_of_decisions(f"{found.pipeline}: decisions", "outcome")
+    for decision in found.decisions:
         add_decision(table, decision, outcome(decision))
     Console().print(table)

@@ -1,4 +1,4 @@
-"""`foretide explain APP [DECISION]`: why something was decided, and what it achieved."""
+"""`foretide explain [DECISION]`: why that was decided, and what became of it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from foretide.cli.inspect.tables import as_values, moment, tell_problems
-from foretide.cli.pipelines import JsonOption
-from foretide.cli.stores import StoreOption, opened_store
+from foretide.cli.options import AppOption, JsonOption, StoreOption
 from foretide.control.decisions.decision import Decision
 from foretide.control.decisions.explain import explain as explain_decision
 from foretide.control.decisions.explain import heading, progress_of_wishes
 from foretide.errors import DecisionNotFoundError
+from foretide.status.stored import open_store
 from foretide.store.metric_store import MetricStore
 
 _TEXT_WIDTH = 110
@@ -26,18 +26,20 @@ _RECENT = 200
 
 
 def explain(
-    app: Annotated[str, typer.Argument(metavar="APP", help="The pipeline, or the path of its store.")],
     decision: Annotated[
-        int | None,
-        typer.Argument(metavar="DECISION", help="Its number; by default the last that changed something."),
+        int | None, typer.Argument(metavar="DECISION", help="Its number. Default: the last that changed something.")
     ] = None,
+    app: AppOption = None,
     store: StoreOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain a decision: what was seen, forecast, wanted and chosen, and what it achieved."""
+    """Explain a decision of the control loop.
+
+    What was measured and forecast, what each policy asked for, what was chosen, and the effect.
+    """
     problems: list[str] = []
-    with opened_store(app, store) as (found, name):
+    with open_store(app, store) as (found, name):
         selected = _find(found, name, decision, problems)
     if as_json:
         parts = [asdict(part) for part in explain_decision(selected)]

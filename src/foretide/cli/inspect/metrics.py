@@ -1,4 +1,4 @@
-"""`foretide metrics APP`: what is measured of a pipeline, from its store; live with `--follow`."""
+"""`foretide metrics`: the metrics of a pipeline, from its store; continuously with `--follow`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console, Group
@@ -14,18 +14,19 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from foretide.cli.pipelines import JsonOption
-from foretide.cli.stores import AppArgument, StoreOption, opened_store
+from foretide.cli.options import AppOption, DurationOption, JsonOption, StoreOption
+from foretide.codec import to_json
 from foretide.errors import StoreError
 from foretide.metrics.catalogue.registry import CATALOGUE
-from foretide.metrics.metric import Level, Sample
+from foretide.metrics.metric import Level
+from foretide.status.stored import Figure, open_store, read_metrics
 from foretide.store.export import export_samples, export_steps
 from foretide.store.metric_store import MetricStore
 from foretide.store.records import AlarmRecord
 
-_FOLLOW = 1.0
-_RECENT_ALARMS = 5
-_ACROSS = 4
+_FOLLOW_SECONDS = 1.0
+_MAX_ALARMS = 5
+_MAX_COLUMNS = 4
 _SHOWN: dict[Level, tuple[str, ...]] = {
     Level.QUERY: (
         "batch", "input_rows_per_second", "batch_duration_ms", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms",
@@ -47,31 +48,34 @@ _SHOWN: dict[Level, tuple[str, ...]] = {
         "machine_memory_used_percent", "machine_disk_busy_percent", "machine_cpu_pressure_percent",
     ),
 }  # fmt: skip
-"""What the tables show of each level; `--json` and `--level` show everything."""
+"""The metrics in the tables of each level. `--json` and `--level` show all."""
 
 
 def metrics(
-    app: AppArgument = None,
+    app: AppOption = None,
     store: StoreOption = None,
     level: Annotated[Level | None, typer.Option(help="Only this level, with all its metrics.")] = None,
-    export: Annotated[Path | None, typer.Option(help="Write all that is kept to a Parquet file.")] = None,
+    export: Annotated[Path | None, typer.Option(metavar="FILE", help="Export all samples to a Parquet file.")] = None,
     step: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Export one level with a column a metric, a row every so many seconds."),
+        DurationOption(help="Export one level: a column per metric, a row every DURATION, such as 5s."),
     ] = None,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show it live, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Update continuously, until Ctrl-C.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is measured of a pipeline: query, operators, edges, workers, machines, alarms."""
-    with opened_store(app, store) as (found, name):
+    """Show the metrics of a pipeline.
+
+    The newest values of the query, its operators, edges, workers and machines, and recent alarms.
+    """
+    with open_store(app, store) as (found, name):
         if export is not None:
             rows = _export(found, name, export, level, step)
             typer.echo(json.dumps({"file": str(export), "rows": rows}) if as_json else f"{rows} rows in {export}")
         elif follow:
             _follow(found, name, level, as_json=as_json)
         elif as_json:
-            typer.echo(json.dumps(_as_json(found, name, level)))
+            typer.echo(to_json(read_metrics(found, name, time.time(), level)))
         else:
             Console().print(_page(found, name, level))
 
@@ -80,7 +84,7 @@ def _export(store: MetricStore, name: str, file: Path, level: Level | None, step
     if step is None:
         return export_samples(store, name, file)
     if level is None:
-        raise StoreError("an export by steps has a column for each metric of one level; say which with --level")
+        raise StoreError("--step exports one level; choose it with --level")
     return export_steps(store, name, file, level=level, step=step)
 
 
@@ -88,66 +92,41 @@ def _follow(store: MetricStore, name: str, level: Level | None, *, as_json: bool
     try:
         if as_json:
             while True:
-                typer.echo(json.dumps(_as_json(store, name, level)))
-                time.sleep(_FOLLOW)
+                typer.echo(to_json(read_metrics(store, name, time.time(), level)))
+                time.sleep(_FOLLOW_SECONDS)
         with Live(_page(store, name, level), refresh_per_second=2) as live:
             while True:
-                time.sleep(_FOLLOW)
+                time.sleep(_FOLLOW_SECONDS)
                 live.update(_page(store, name, level))
     except KeyboardInterrupt:
         return
 
 
-def _as_json(store: MetricStore, name: str, level: Level | None) -> dict[str, Any]:
-    now = time.time()
-    figures = [_figure(sample, now) for sample in _latest(store, name, level)]
-    alarms = [{slot: getattr(alarm, slot) for slot in alarm.__slots__} for alarm in store.alarms(name)]
-    return {"pipeline": name, "at": now, "figures": figures, "alarms": alarms}
-
-
-def _figure(sample: Sample, now: float) -> dict[str, Any]:
-    metric = CATALOGUE.get(sample.metric)
-    return {
-        "metric": sample.metric,
-        "unit": metric.unit if metric else None,
-        "level": metric.level if metric else None,
-        "subject": sample.subject,
-        "value": sample.value,
-        "at": sample.at,
-        "age": max(0.0, now - sample.at),
-    }
-
-
-def _latest(store: MetricStore, name: str, level: Level | None) -> list[Sample]:
-    names = None if level is None else [metric.name for metric in CATALOGUE.values() if metric.level is level]
-    return store.latest(name, names)
-
-
 def _page(store: MetricStore, name: str, level: Level | None) -> Group:
-    samples = _latest(store, name, level)
-    if not samples:
-        return Group(Text(f"{name}: nothing was measured yet"))
-    newest = max(sample.at for sample in samples)
-    head = Text(f"{name}, measured {max(0.0, time.time() - newest):.0f} s ago", style="bold")
+    found = read_metrics(store, name, time.time(), level)
+    if not found.figures:
+        return Group(Text(f"{name}: nothing has been measured yet"))
+    head = Text(f"{name}, measured {min(figure.age for figure in found.figures):.0f} s ago", style="bold")
     levels = [level] if level else list(Level)
-    tables = [table for each in levels for table in _level_tables(each, samples, whole=level is not None)]
-    alarms = [Text(f"alarm: {_said(alarm)}", style="red") for alarm in store.alarms(name)[-_RECENT_ALARMS:]]
+    tables = [table for each in levels for table in _level_tables(each, found.figures, whole=level is not None)]
+    alarms = [Text(f"alarm: {_describe_alarm(alarm)}", style="red") for alarm in found.alarms[-_MAX_ALARMS:]]
     return Group(head, *tables, *alarms)
 
 
-def _said(alarm: AlarmRecord) -> str:
+def _describe_alarm(alarm: AlarmRecord) -> str:
     return f"{time.strftime('%H:%M:%S', time.localtime(alarm.at))} {alarm.rule}: {alarm.message}"
 
 
-def _level_tables(level: Level, samples: list[Sample], *, whole: bool) -> list[Table]:
+def _level_tables(level: Level, figures: Sequence[Figure], *, whole: bool) -> list[Table]:
     """One level: its main metrics down, its subjects across, as many at a time as fit a terminal."""
-    mine = [s for s in samples if (metric := CATALOGUE.get(s.metric)) is not None and metric.level is level]
+    own = [figure for figure in figures if figure.level is level]
     if whole:
-        return [_long_table(level, mine)]
-    shown = [name for name in _SHOWN[level] if any(sample.metric == name for sample in mine)]
-    subjects = list(dict.fromkeys(sample.subject for sample in mine if sample.metric in shown))
-    values = {(sample.subject, sample.metric): sample.value for sample in mine}
-    return [_wide_table(level, shown, each, values) for each in batched(subjects, _ACROSS)]
+        return [_long_table(level, own)]
+    shown = [name for name in _SHOWN[level] if any(figure.metric == name for figure in own)]
+    subjects = list(dict.fromkeys(figure.subject for figure in own if figure.metric in shown))
+    values = {(figure.subject, figure.metric): figure.value for figure in own}
+    starts = range(0, len(subjects), _MAX_COLUMNS)
+    return [_wide_table(level, shown, subjects[start : start + _MAX_COLUMNS], values) for start in starts]
 
 
 def _wide_table(level: Level, shown: list[str], subjects: Sequence[str], values: dict[tuple[str, str], float]) -> Table:
@@ -161,16 +140,7 @@ def _wide_table(level: Level, shown: list[str], subjects: Sequence[str], values:
     return table
 
 
-def batched(items: Sequence[str], size: int) -> list[Sequence[str]]:
-    """Parts of at most so many.
-
-    >>> batched(["a", "b", "c"], 2)
-    [['a', 'b'], ['c']]
-    """
-    return [items[begin : begin + size] for begin in range(0, len(items), size)]
-
-
-def _long_table(level: Level, samples: list[Sample]) -> Table:
+def _long_table(level: Level, figures: list[Figure]) -> Table:
     """Every metric of a level, with its meaning."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in (level.value, "metric"):
@@ -179,9 +149,9 @@ def _long_table(level: Level, samples: list[Sample]) -> Table:
     table.add_column("unit")
     table.add_column("meaning", style="dim")
     order = {name: place for place, name in enumerate(CATALOGUE)}
-    for sample in sorted(samples, key=lambda sample: (sample.subject, order[sample.metric])):
-        metric = CATALOGUE[sample.metric]
-        table.add_row(sample.subject, metric.name, _number(sample.value), metric.unit, metric.meaning)
+    for figure in sorted(figures, key=lambda figure: (figure.subject, order[figure.metric])):
+        metric = CATALOGUE[figure.metric]
+        table.add_row(figure.subject, metric.name, _number(figure.value), metric.unit, metric.meaning)
     return table
 
 

@@ -1,110 +1,120 @@
-"""`foretide replay APP`: what policies, with the settings in force, would have decided over the history in a store."""
+"""`foretide replay`: what policies, with the settings in force, would have decided over the history in a store."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from foretide.cli.forecast.tables import check_plot, progress_bar
+from foretide.cli.console import progress_bar
 from foretide.cli.inspect.tables import add_decision, as_values, moment, table_of_decisions, tell_problems
-from foretide.cli.pipelines import JsonOption
+from foretide.cli.options import (
+    AppOption,
+    DurationOption,
+    JsonOption,
+    PlotOption,
+    SinceOption,
+    StoreOption,
+    check_plot,
+)
 from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
-from foretide.cli.stores import AppArgument, StoreOption, opened_store
 from foretide.control.history import Advice, advice
-from foretide.control.history import replay as run_again
+from foretide.control.history import replay as replay_policies
 from foretide.control.policies.prediction_error import PredictionError
 from foretide.control.world.world import World
-from foretide.reports.replay_plot import Point, draw_replay
+from foretide.reports.replay_plot import ReplayPoint, draw_replay
+from foretide.status.stored import open_store
 from foretide.store.recording import Recording
 
-_NOTE = "What was in force stays as it was, so advice that nobody followed comes again."
-_BLIND = f"Forecasts are not recorded, and {PredictionError().name} does nothing without them."
+_NOTE = "Advice is not carried out, so it is repeated while its cause lasts."
+_NO_FORECASTS = f"Forecasts are not recorded, and {PredictionError().name} does nothing without them."
 
 
 def replay(
-    app: AppArgument = None,
+    app: AppOption = None,
+    store: StoreOption = None,
     policy: PolicyOption = None,
     config: ConfigOption = None,
     sets: SetOption = None,
-    target_latency: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds that tuples may take, instead of what was to be held.")
+    latency: Annotated[
+        float | None, DurationOption(help="Latency target, such as 2s, instead of the recorded one.")
     ] = None,
-    since: Annotated[float | None, typer.Option(min=0, help="Only of the last so many seconds.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw it there, as .png or .svg.")] = None,
-    store: StoreOption = None,
+    since: SinceOption = None,
+    plot: PlotOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what policies would have decided over the recorded history of a pipeline. Nothing is touched."""
+    """Replay policies over the recorded history of a pipeline.
+
+    Shows what they would have decided. The pipeline and its store are not changed.
+    """
     check_plot(plot)
     _check_no_target(sets or [])
     settings = chosen_settings(config, sets, policy)
     control = settings.to_control()
     policies = [each.name for each in control.policies]
     problems: list[str] = []
-    with opened_store(app, store) as (found, name):
+    with open_store(app, store) as (found, name):
         begin = None if since is None else time.time() - since
         recording = Recording.of(found, name, since=begin, on_problem=problems.append)
-        points: list[Point] = []
+        points: list[ReplayPoint] = []
         with progress_bar(f"replaying {name}") as progress:
-            worlds = recording.worlds(latency=target_latency, smoothing=settings.monitoring.smoothing)
-            said = advice(run_again(control, _noted(worlds, points, len(recording.ends), progress)))
+            worlds = recording.worlds(latency=latency, smoothing=settings.monitoring.smoothing)
+            advised = advice(replay_policies(control, _collect_points(worlds, points, len(recording.ends), progress)))
     if plot is not None:
-        draw_replay(points, said, plot)
+        draw_replay(points, advised, plot)
     if as_json:
-        typer.echo(json.dumps({**_values(name, policies, points, said), "problems": problems}))
+        typer.echo(json.dumps({**_values(name, policies, points, advised), "problems": problems}))
         return
-    _show(name, policies, points, said)
+    _show(name, policies, points, advised)
     tell_problems(problems)
 
 
 def _check_no_target(sets: list[str]) -> None:
-    """A target among the settings would go unheard, so it is refused."""
+    """A target among the settings would be ignored, so it is refused."""
     if any(each.startswith("target.") for each in sets):
-        hint = "a replay has the recorded target; --target-latency asks for another"
+        hint = "a replay uses the recorded target; change it with --latency"
         raise typer.BadParameter(hint, param_hint="--set")
 
 
-def _noted(
-    worlds: Iterable[World], points: list[Point], count: int, progress: Callable[[float], None]
+def _collect_points(
+    worlds: Iterable[World], points: list[ReplayPoint], count: int, progress: Callable[[float], None]
 ) -> Iterator[World]:
-    """The worlds, with what a picture needs of each written down on the way."""
+    """The worlds; the points of the plot are collected on the way."""
     for world in worlds:
-        points.append(Point.of(world))
+        points.append(ReplayPoint.of(world))
         progress(len(points) / count)
         yield world
 
 
-def _values(name: str, policies: list[str], points: list[Point], said: list[Advice]) -> dict[str, object]:
+def _values(name: str, policies: list[str], points: list[ReplayPoint], advised: list[Advice]) -> dict[str, object]:
     return {
         "pipeline": name,
         "policies": policies,
         "batches": len(points),
         "from": points[0].at,
         "until": points[-1].at,
-        "advice": [{"times": each.times, "last": each.last, "decision": as_values(each.decision)} for each in said],
+        "advice": [{"times": each.times, "last": each.last, "decision": as_values(each.decision)} for each in advised],
     }
 
 
-def _show(name: str, policies: list[str], points: list[Point], said: list[Advice]) -> None:
+def _show(name: str, policies: list[str], points: list[ReplayPoint], advised: list[Advice]) -> None:
     console = Console()
-    spent = f"{len(points):,} batches from {moment(points[0].at)} to {moment(points[-1].at)}"
-    title = f"{name}: {', '.join(policies)} over {spent}"
+    period = f"{len(points):,} batches from {moment(points[0].at)} to {moment(points[-1].at)}"
+    title = f"{name}: {', '.join(policies)} over {period}"
     if PredictionError().name in policies:
-        console.print(Text(_BLIND, style="yellow"))
-    if not said:
-        console.print(Text(f"{title}: nothing would have been done"))
+        console.print(Text(_NO_FORECASTS, style="yellow"))
+    if not advised:
+        console.print(Text(f"{title}: no action would have been taken"))
         return
     table = table_of_decisions(title, "advised")
-    for each in said:
-        again = "once" if each.times == 1 else f"{each.times} times"
-        add_decision(table, each.decision, Text(again, style="dim"))
+    for each in advised:
+        times = "once" if each.times == 1 else f"{each.times} times"
+        add_decision(table, each.decision, Text(times, style="dim"))
     console.print(table)
     console.print(Text(_NOTE, style="dim"))

@@ -1,4 +1,4 @@
-"""`foretide admission show|set`: how many rows a replay spout may hand out a batch, while it runs."""
+"""`foretide admission show|set`: the rows that a replay spout may emit per batch."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from typing import Annotated
 
 import typer
 
-from foretide.cli.pipelines import AppOption, ControlOption, JsonOption, find_folder
+from foretide.cli.options import AppOption, ControlFolderOption, JsonOption
+from foretide.status.pipelines import find_folder
 
-app = typer.Typer(help="Admission limits of a running pipeline.", no_args_is_help=True)
+app = typer.Typer(help="Show and set the admission limits of a running pipeline.", no_args_is_help=True)
 
 
 @app.command()
-def show(app: AppOption = None, control: ControlOption = None, *, as_json: JsonOption = False) -> None:
+def show(app: AppOption = None, control_folder: ControlFolderOption = None, *, as_json: JsonOption = False) -> None:
     """Show the limits that were set while the pipeline runs."""
-    limits = find_folder(app, control).admission()
+    limits = find_folder(app, control_folder).orders.admission()
     if as_json:
         typer.echo(json.dumps(limits))
     else:
-        typer.echo("\n".join(f"{spout}: {rows} rows a batch" for spout, rows in limits.items()) or "no limit was set")
+        typer.echo("\n".join(f"{spout}: {rows} rows per batch" for spout, rows in limits.items()) or "no limit is set")
 
 
 @app.command("set")
 def set_limit(
     spout: Annotated[str, typer.Argument(help="The spout.")],
-    rows: Annotated[str, typer.Argument(help="Rows a batch, or `none` to lift the limit.")],
+    rows: Annotated[str, typer.Argument(help="Rows per batch, or 'none' for no limit.")],
     app: AppOption = None,
-    control: ControlOption = None,
+    control_folder: ControlFolderOption = None,
 ) -> None:
     """Set the limit of a spout, from the next batch on."""
     if rows != "none" and not rows.isdecimal():
-        raise typer.BadParameter(f"'{rows}' is neither a number of rows nor 'none'")
-    find_folder(app, control).limit_admission(spout, None if rows == "none" else int(rows))
-    typer.echo(f"{spout}: {'no limit' if rows == 'none' else f'{rows} rows a batch'} from the next batch on")
+        raise typer.BadParameter(f"ROWS must be a number of rows or 'none', got '{rows}'")
+    find_folder(app, control_folder).orders.limit_admission(spout, None if rows == "none" else int(rows))
+    typer.echo(f"{spout}: {'no limit' if rows == 'none' else f'{rows} rows per batch'} from the next batch on")

@@ -2,146 +2,157 @@
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import asdict
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from foretide.cli.pipelines import ControlOption, JsonOption, find_folder
+from foretide.cli.operate.target import describe_target
+from foretide.cli.options import AppOption, ControlFolderOption, JsonOption
+from foretide.codec import to_json
 from foretide.control_folder.folder import ControlFolder
+from foretide.control_folder.orders import RestartOrder
+from foretide.control_folder.status import ControlStatus, PipelineStatus
 from foretide.errors import ControlFolderError
+from foretide.status.pipelines import find_folder, read_state
+from foretide.status.pipelines import list_pipelines as read_pipelines
 from foretide.status.running import list_running
 
-AppArgument = Annotated[
-    str | None, typer.Argument(metavar="[APP]", help="The running pipeline; needed only if there are several.")
-]
-_WAIT = 120.0
-_RECENT = 5
+_STOP_SECONDS = 120.0
+_STOP_POLL_SECONDS = 0.2
+_MAX_LINES = 5
 
 
 def list_pipelines(*, as_json: JsonOption = False) -> None:
     """List the pipelines that run on this machine."""
-    found = [(running, ControlFolder(running.control)) for running in list_running()]
+    found = read_pipelines()
     if as_json:
-        typer.echo(
-            json.dumps([asdict(running) | {"control_loop": bool(folder.control())} for running, folder in found])
-        )
-        return
-    if not found:
+        typer.echo(to_json(found))
+    elif not found:
         typer.echo("no pipeline runs on this machine")
-        return
-    table = Table("pipeline", "process", "last batch", "control", "control folder", box=None, pad_edge=False)
-    for running, folder in found:
-        batch, control = folder.status().get("batch", "-"), folder.control()
-        loop = f"{control['mode']}: {', '.join(control['policies'])}" if control else "none"
-        table.add_row(running.name, str(running.pid), str(batch), loop, running.control)
-    Console().print(table)
+    else:
+        table = Table("pipeline", "process", "last batch", "control", "control folder", box=None, pad_edge=False)
+        for each in found:
+            batch = "-" if each.batch is None else str(each.batch)
+            control = "none" if each.mode is None else f"{each.mode}: {', '.join(each.policies)}"
+            table.add_row(each.name, str(each.pid), batch, control, each.control_folder)
+        Console().print(table)
 
 
-def status(app: AppArgument = None, control: ControlOption = None, *, as_json: JsonOption = False) -> None:
-    """Show how a pipeline and its control loop are: the last batch, the target, decisions, and what is wrong."""
-    folder = find_folder(app, control)
-    batch, loop = folder.status(), folder.control()
+def status(app: AppOption = None, control_folder: ControlFolderOption = None, *, as_json: JsonOption = False) -> None:
+    """Show the state of a pipeline and its control loop.
+
+    The last batch, the target, recent decisions and forecasts, and problems.
+    """
+    state = read_state(find_folder(app, control_folder))
     if as_json:
-        whole = {"batch": batch, "control": loop, "drained": sorted(folder.drained()), "admission": folder.admission()}
-        typer.echo(json.dumps(whole))
+        typer.echo(to_json(state))
         return
     console = Console(highlight=False, soft_wrap=True)
-    for line in [*_batch_lines(batch), *_loop_lines(loop), *_drained_lines(folder)]:
+    for line in (*_batch_lines(state.batch), *_control_lines(state.control)):
         console.print(line, markup=False)
+    if state.drained:
+        console.print(f"drained: {', '.join(state.drained)}", markup=False)
 
 
-def _batch_lines(batch: dict[str, Any]) -> list[str]:
-    if not batch:
-        return ["no batch has finished yet"]
-    age = max(0.0, time.time() - batch["finished"])
-    rows, version = batch["input_rows"], batch["route_version"]
-    line = f"batch {batch['batch']}: {rows:,} rows, finished {age:.0f} s ago, routes version {version}"
-    return [line] + [f"alarm: {message}" for message in batch.get("alarms", [])]
+def _batch_lines(batch: PipelineStatus | None) -> Iterator[str]:
+    if batch is None:
+        yield "no batch has finished yet"
+        return
+    age = max(0.0, time.time() - batch.finished)
+    yield f"batch {batch.batch}: {batch.input_rows:,} rows, finished {age:.0f} s ago, routes {batch.route_version}"
+    yield from (f"alarm: {message}" for message in batch.alarms)
 
 
-def _loop_lines(loop: dict[str, Any]) -> list[str]:
-    if not loop:
-        return ["control: none is attached"]
-    target = loop["target"]
-    held = f"{target['quantile']} latency below {target['latency']:g} s" if target["latency"] else "no latency target"
-    budget = f", at most {target['budget']} processors" if target["budget"] else ""
-    age = max(0.0, time.time() - loop["at"])
-    state = "ended" if loop.get("ended") else f"last cycle {age:.0f} s ago"
-    lines = [f"control ({loop['mode']}): {', '.join(loop['policies'])}; {held}{budget}; {state}"]
-    lines += [f"  decision {each['id']}: {each['says']}" for each in loop["decisions"][-_RECENT:]]
-    lines += [f"  forecast: {sentence}" for sentence in loop["forecasts"][-_RECENT:]]
-    return lines + [f"  problem: {problem}" for problem in loop["problems"]]
-
-
-def _drained_lines(folder: ControlFolder) -> list[str]:
-    drained = sorted(folder.drained())
-    return [f"drained: {', '.join(drained)}"] if drained else []
+def _control_lines(control: ControlStatus | None) -> Iterator[str]:
+    if control is None:
+        yield "control: not attached"
+        return
+    state = "ended" if control.ended else f"last cycle {max(0.0, time.time() - control.at):.0f} s ago"
+    yield f"control ({control.mode}): {', '.join(control.policies)}; {describe_target(control.target)}; {state}"
+    yield from (f"  decision {each.id}: {each.summary}" for each in control.decisions[-_MAX_LINES:])
+    yield from (f"  forecast: {sentence}" for sentence in control.forecasts[-_MAX_LINES:])
+    yield from (f"  problem: {problem}" for problem in control.problems)
 
 
 def stop(
-    app: AppArgument = None,
-    control: ControlOption = None,
+    app: AppOption = None,
+    control_folder: ControlFolderOption = None,
     *,
     wait: Annotated[bool, typer.Option(help="Wait until it has stopped.")] = True,
 ) -> None:
-    """Stop a pipeline after its batch; a later start on its checkpoint goes on from there."""
-    folder = find_folder(app, control)
-    if all(running.control != folder.location for running in list_running()):
-        raise ControlFolderError(f"nothing runs on '{folder.location}', so there is nothing to stop")
-    folder.want_stop()
-    end = time.monotonic() + _WAIT
-    while wait and any(running.control == folder.location for running in list_running()):
+    """Stop a pipeline after its current batch.
+
+    A later start on the same checkpoint continues from there.
+    """
+    folder = find_folder(app, control_folder)
+    if not _is_running(folder):
+        raise ControlFolderError(f"no pipeline is running with the control folder '{folder.location}'")
+    folder.orders.request_stop()
+    end = time.monotonic() + _STOP_SECONDS
+    while wait and _is_running(folder):
         if time.monotonic() > end:
-            raise ControlFolderError(f"asked to stop, but after {_WAIT:g} s it still runs; its batch may hang")
-        time.sleep(0.2)
-    typer.echo("stopped" if wait else "asked to stop")
+            raise ControlFolderError(f"the pipeline did not stop within {_STOP_SECONDS:g} s; its batch may hang")
+        time.sleep(_STOP_POLL_SECONDS)
+    typer.echo("stopped" if wait else "stop requested")
+
+
+def _is_running(folder: ControlFolder) -> bool:
+    return any(running.control_folder == folder.location for running in list_running())
 
 
 def drain(
     place: Annotated[str, typer.Argument(metavar="HOST", help="A host, or the id of an executor.")],
-    app: Annotated[str | None, typer.Option("--app", help="The pipeline; all that run here unless said.")] = None,
-    control: ControlOption = None,
+    app: Annotated[
+        str | None, typer.Option("--app", metavar="NAME", help="Name of the pipeline. Default: all that are running.")
+    ] = None,
+    control_folder: ControlFolderOption = None,
     *,
-    back: Annotated[bool, typer.Option("--back", help="Let it have tasks again.")] = False,
+    release: Annotated[bool, typer.Option("--release", help="Put it back into service.")] = False,
 ) -> None:
-    """Take a host (or executor) out of all pipelines: no more tasks from the next batch on, until it is let back in."""
-    if control or app:
-        folders = [find_folder(app, control)]
+    """Take a host or an executor out of service.
+
+    It gets no more tasks from the next batch on, until it is released.
+    """
+    if control_folder or app:
+        folders = [find_folder(app, control_folder)]
     else:
-        folders = [ControlFolder(running.control) for running in list_running()] or [find_folder(None, None)]
+        folders = [ControlFolder(each.control_folder) for each in list_running()] or [find_folder(None, None)]
     for folder in folders:
-        folder.drain(place, back=back)
-        loop = "" if folder.control() and not folder.control().get("ended") else " once a control loop is attached"
-        does = "has tasks again" if back else "gets no more tasks"
-        typer.echo(f"{place} {does} from the next batch on{loop} ({folder.location})")
+        folder.orders.drain(place, release=release)
+        effect = "gets tasks again" if release else "gets no more tasks"
+        when = "" if read_state(folder).controlled else " once a control loop is attached"
+        typer.echo(f"{place} {effect} from the next batch on{when} ({folder.location})")
 
 
 def restart(
-    app: AppArgument = None,
-    control: ControlOption = None,
+    app: AppOption = None,
+    control_folder: ControlFolderOption = None,
     state_partitions: Annotated[
-        int | None, typer.Option(min=1, help="Partitions that Spark's state is to have.")
+        int | None, typer.Option(min=1, help="New number of partitions of Spark's state.")
     ] = None,
-    pool: Annotated[list[str] | None, typer.Option(help="Tasks behind an edge, such as `extract=6`.")] = None,
-    reason: Annotated[str, typer.Option(help="Why, for the journal.")] = "a person asked for it",
+    pool: Annotated[
+        list[str] | None, typer.Option(metavar="EDGE=TASKS", help="New number of tasks behind an edge; repeatable.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Reason, for the journal.")] = "requested by a user",
 ) -> None:
-    """Restart a pipeline from its checkpoint with what nothing live can change. Its control loop does it."""
-    folder = find_folder(app, control)
-    loop = folder.control()
-    if not loop or loop.get("ended"):
-        raise ControlFolderError("a restart is done by the control loop, and none is attached to that pipeline")
-    pools = dict(_pool(each) for each in pool or [])
-    folder.want_restart({"at": time.time(), "reason": reason, "state_partitions": state_partitions, "pools": pools})
-    typer.echo("asked for; `foretide status` tells when it was done")
+    """Restart a pipeline from its checkpoint.
+
+    For changes that cannot be made while it runs. The control loop performs the restart.
+    """
+    folder = find_folder(app, control_folder)
+    if not read_state(folder).controlled:
+        raise ControlFolderError("the control loop performs restarts, and none is attached to this pipeline")
+    pools = dict(_parse_pool(each) for each in pool or [])
+    folder.orders.request_restart(RestartOrder(time.time(), reason, state_partitions, pools))
+    typer.echo("restart requested; see `foretide status`")
 
 
-def _pool(text: str) -> tuple[str, int]:
+def _parse_pool(text: str) -> tuple[str, int]:
     edge, _, tasks = text.partition("=")
     if not edge or not tasks.isdecimal() or int(tasks) < 1:
-        raise typer.BadParameter(f"'{text}' is no pool; write the edge and its tasks, such as extract=6")
+        raise typer.BadParameter(f"--pool must be EDGE=TASKS, such as extract=6, got '{text}'")
     return edge, int(tasks)

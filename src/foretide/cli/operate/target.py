@@ -1,78 +1,90 @@
-"""`foretide target show|set`: what a running pipeline is held to."""
+"""`foretide target show|set`: the latency and the processors that a running pipeline is held to."""
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
-from foretide.cli.operate.pipelines import AppArgument
-from foretide.cli.pipelines import ControlOption, JsonOption, find_folder
-from foretide.control.world.setup import Target
+from foretide.cli.options import AppOption, ControlFolderOption, JsonOption, parse_duration_option
+from foretide.codec import to_json
+from foretide.control.world.setup import Quantile, Target
 from foretide.control_folder.folder import ControlFolder
-from foretide.durations import parse_duration
-from foretide.errors import ControlError
+from foretide.control_folder.orders import TargetOrder
+from foretide.status.pipelines import find_folder
 
-app = typer.Typer(help="Latency and budget that a running pipeline is held to.", no_args_is_help=True)
-_QUANTILES = ("mean", "p50", "p95", "p99")
+app = typer.Typer(help="Show and set the latency target of a running pipeline.", no_args_is_help=True)
 
 
 @app.command()
-def show(name: AppArgument = None, control: ControlOption = None, *, as_json: JsonOption = False) -> None:
-    """Show what is held at present."""
-    target = _held(find_folder(name, control))
-    typer.echo(json.dumps(target) if as_json else _words(target))
+def show(app: AppOption = None, control_folder: ControlFolderOption = None, *, as_json: JsonOption = False) -> None:
+    """Show the target in force."""
+    target = _target(find_folder(app, control_folder))
+    typer.echo(to_json(target) if as_json else describe_target(target))
 
 
 @app.command("set")
 def set_target(
-    name: AppArgument = None,
-    latency: Annotated[str | None, typer.Option(help="T_max, such as `2s`; `none` holds no latency.")] = None,
-    relaxed: Annotated[str | None, typer.Option(help="T_min: below it, processors may be given back.")] = None,
-    quantile: Annotated[str | None, typer.Option(help="Of which tuples: mean, p50, p95 or p99.")] = None,
-    budget: Annotated[str | None, typer.Option(help="K_max, most processors to use; `none` for no limit.")] = None,
-    control: ControlOption = None,
+    app: AppOption = None,
+    control_folder: ControlFolderOption = None,
+    latency: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="T_max, such as 2s; 'none' for no latency target.")
+    ] = None,
+    relaxed: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="T_min: below it, processors are released.")
+    ] = None,
+    quantile: Annotated[str | None, typer.Option(help=f"Latency of which tuples: {', '.join(get_args(Quantile))}.")] = (
+        None
+    ),
+    budget: Annotated[
+        str | None, typer.Option(metavar="N", help="K_max, the maximum of processors; 'none' for no limit.")
+    ] = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Change the target of a running pipeline, from the next control cycle on; what is not named stays."""
-    folder = find_folder(name, control)
-    changes: dict[str, Any] = {}
-    if latency is not None:
-        changes["latency"] = None if latency == "none" else parse_duration(latency)
-    if relaxed is not None:
-        changes["relaxed"] = parse_duration(relaxed)
-    if quantile is not None:
-        changes["quantile"] = _quantile(quantile)
-    if budget is not None:
-        changes["budget"] = None if budget == "none" else _whole(budget)
-    if not changes:
-        raise ControlError("nothing to change; give --latency, --relaxed, --quantile or --budget")
-    after = {**_held(folder), **changes}
-    Target(after.get("latency"), after.get("relaxed") or 0.0, after.get("quantile") or "p99", after.get("budget"))
-    folder.set_target(changes)
-    typer.echo(json.dumps(after) if as_json else f"{_words(after)} from the next control cycle on")
+    """Change the target of a running pipeline, from the next control cycle on.
+
+    What is not given stays as it is.
+    """
+    order = TargetOrder(
+        "none" if latency == "none" else None if latency is None else parse_duration_option(latency),
+        None if relaxed is None else parse_duration_option(relaxed),
+        _parse_quantile(quantile),
+        "none" if budget == "none" else _parse_budget(budget),
+    )
+    if order == TargetOrder():
+        raise typer.BadParameter("nothing to change; give --latency, --relaxed, --quantile or --budget")
+    folder = find_folder(app, control_folder)
+    target = order.apply(_target(folder))
+    folder.orders.set_target(order)
+    typer.echo(to_json(target) if as_json else f"{describe_target(target)}, from the next control cycle on")
 
 
-def _held(folder: ControlFolder) -> dict[str, Any]:
-    return {**folder.control().get("target", {}), **folder.target()}
+def _target(folder: ControlFolder) -> Target:
+    control = folder.status.control()
+    return folder.orders.target().apply(Target() if control is None else control.target)
 
 
-def _quantile(text: str) -> str:
-    if text not in _QUANTILES:
-        raise ControlError(f"there is no quantile '{text}'; give one of {', '.join(_QUANTILES)}")
+def _parse_quantile(text: str | None) -> Any:
+    if text is not None and text not in get_args(Quantile):
+        raise typer.BadParameter(f"--quantile must be one of {', '.join(get_args(Quantile))}, got '{text}'")
     return text
 
 
-def _whole(text: str) -> int:
+def _parse_budget(text: str | None) -> int | None:
+    if text is None:
+        return None
     if not text.isdecimal() or int(text) < 1:
-        raise ControlError(f"'{text}' is no budget; give a number of processors from 1, or 'none'")
+        raise typer.BadParameter(f"--budget must be a number of processors or 'none', got '{text}'")
     return int(text)
 
 
-def _words(target: dict[str, Any]) -> str:
-    latency, relaxed, budget = target.get("latency"), target.get("relaxed"), target.get("budget")
-    held = f"{target.get('quantile', 'p99')} latency below {latency:g} s" if latency else "no latency is held"
-    below = f", given back below {relaxed:g} s" if relaxed else ""
-    return f"{held}{below}, {f'at most {budget} processors' if budget else 'no budget'}"
+def describe_target(target: Target) -> str:
+    """The target in a few words.
+
+    >>> describe_target(Target(2.0, budget=4))
+    'p99 latency below 2 s, at most 4 processors'
+    """
+    latency = f"{target.quantile} latency below {target.latency:g} s" if target.latency else "no latency target"
+    relaxed = f", released below {target.relaxed:g} s" if target.relaxed else ""
+    return f"{latency}{relaxed}, {f'at most {target.budget} processors' if target.budget else 'no budget'}"

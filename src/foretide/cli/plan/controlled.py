@@ -15,7 +15,6 @@ from rich.text import Text
 from foretide.control.decisions.decision_json import to_json
 from foretide.control.simulation.scenario import control_scenario_of, load_of
 from foretide.control.simulation.simulate import ControlReport, simulate_control
-from foretide.durations import parse_duration
 from foretide.planning.explain import duration
 from foretide.simulation.scenario import simulation_plan
 
@@ -41,8 +40,8 @@ class ControlOptions:
         max_executors: Most executors that policies may request; None leaves their number as it is.
     """
 
-    latency: str | None = None
-    period: str = "5s"
+    latency: float | None = None
+    period: float = 5.0
     cores_per_executor: int = 1
     max_executors: int | None = None
 
@@ -64,13 +63,13 @@ def compare(
     scenario = control_scenario_of(model, options.cores_per_executor, options.max_executors)
     load, control, target = load_of(model), settings.to_control(), settings.target
     if options.latency is not None:
-        target = replace(target, latency=parse_duration(options.latency))
+        target = replace(target, latency=options.latency)
     controlled, uncontrolled = (
         simulate_control(
             each,
             scenario,
             load,
-            period=parse_duration(options.period),
+            period=options.period,
             target=target,
             rng=np.random.default_rng(seed),
             progress=lambda share, done=done: progress((done + share) / 2),  # type: ignore[misc]
@@ -82,7 +81,7 @@ def compare(
     )
 
 
-def as_json(comparison: Comparison) -> dict[str, Any]:
+def to_data(comparison: Comparison) -> dict[str, Any]:
     """All figures and decisions as plain values; what was not measured is None."""
     return {
         "policies": list(comparison.policies),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json as jsonlib
+import json
 import math
 from dataclasses import asdict
 from pathlib import Path
@@ -12,26 +12,31 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from foretide.durations import parse_duration
+from foretide.cli.options import DurationOption, JsonOption
 from foretide.planning.explain import duration, explain
 from foretide.planning.what_if import BatchWhatIf, WhatIf, what_if
 from foretide.queueing.model import Model
 from foretide.queueing.model_file import model_from_json, model_from_toml
 
+ModelArgument = Annotated[
+    Path, typer.Argument(help="The model: TOML, or JSON if it ends in .json.", exists=True, dir_okay=False)
+]
+
 
 def plan(
-    file: Annotated[Path, typer.Argument(help="A model: TOML, or the same as JSON.", exists=True, dir_okay=False)],
-    budget: Annotated[int | None, typer.Option(help="Processors to assign (cores for micro-batches).")] = None,
-    latency: Annotated[str | None, typer.Option(help="Time to stay below with the fewest, such as 2s.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")] = False,
+    file: ModelArgument,
+    budget: Annotated[int | None, typer.Option(help="Processors to allocate (cores for micro-batches).")] = None,
+    latency: Annotated[float | None, DurationOption(help="Latency to meet with the fewest, such as 2s.")] = None,
+    *,
+    as_json: JsonOption = False,
 ) -> None:
-    """Say how many processors each operator should get, what that brings, and why.
+    """Plan the processors of each operator from a model.
 
-    Give either --budget or --latency.
+    Shows the allocation, the expected latency and the next best alternatives. Give either --budget or --latency.
     """
-    answer = what_if(read_model(file), budget, None if latency is None else parse_duration(latency))
-    if json:
-        typer.echo(jsonlib.dumps(as_json(answer), indent=2))
+    answer = what_if(read_model(file), budget, latency)
+    if as_json:
+        typer.echo(json.dumps(to_data(answer), indent=2))
     else:
         _show(answer, Console())
 
@@ -42,7 +47,7 @@ def read_model(file: Path) -> Model:
     return model_from_json(text) if file.suffix == ".json" else model_from_toml(text)
 
 
-def as_json(answer: WhatIf | BatchWhatIf) -> dict[str, Any]:
+def to_data(answer: WhatIf | BatchWhatIf) -> dict[str, Any]:
     """The answer as plain values; what is infinite becomes null, as JSON has no word for it."""
     mode = "pipeline" if isinstance(answer, WhatIf) else "micro-batch"
     return {"mode": mode, **_finite(asdict(answer)), "why": explain(answer)}

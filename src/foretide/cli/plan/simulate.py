@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from foretide.cli.options import DurationOption, JsonOption, PlotOption
 from foretide.cli.plan import controlled
 from foretide.cli.plan.controlled import ControlOptions, compare
-from foretide.cli.plan.plan import read_model
+from foretide.cli.plan.plan import ModelArgument, read_model
 from foretide.cli.settings_options import ConfigOption, SetOption, chosen_settings
 from foretide.errors import EnvironmentNotReadyError
 from foretide.simulation.results import Estimate
@@ -31,26 +32,28 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    file: Annotated[Path, typer.Argument(help="A model: TOML, or the same as JSON.", exists=True, dir_okay=False)],
+    file: ModelArgument,
     policies: Annotated[
         str | None,
         typer.Option(metavar="NAME,...", help="Run the control loop with these policies."),
     ] = None,
-    latency: Annotated[str | None, typer.Option(help="With policies: the latency target, such as 2s.")] = None,
-    period: Annotated[str, typer.Option(help="With policies: least time between two control cycles.")] = "5s",
+    latency: Annotated[float | None, DurationOption(help="With policies: the latency target, such as 2s.")] = None,
+    period: Annotated[float, DurationOption(help="With policies: minimum time between two control cycles.")] = "5s",  # type: ignore[assignment]
     cores_per_executor: Annotated[int, typer.Option(min=1, help="With policies: cores of each executor.")] = 1,
     max_executors: Annotated[
         int | None, typer.Option(min=1, help="With policies: most executors that may be requested.")
     ] = None,
     config: ConfigOption = None,
     sets: SetOption = None,
-    plot: Annotated[Path | None, typer.Option(help="Save a plot there, as .png or .svg; without policies.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    seed: Annotated[int | None, typer.Option(help="Of the random numbers, in place of the file's.", min=0)] = None,
+    plot: PlotOption = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, in place of that of the model.", min=0)] = None,
+    *,
+    as_json: JsonOption = False,
 ) -> None:
-    """Simulate a model: latency, queues and utilization, with confidence intervals.
+    """Simulate a model, with or without the control loop.
 
-    With --policies, the control loop runs on the simulated query, and the same load without control beside it.
+    Shows latency, queue lengths and utilization, with confidence intervals. With --policies, the control loop runs on
+    the simulated query, and the same load without control beside it.
     """
     if policies is None and (latency, max_executors) != (None, None):
         raise typer.BadParameter("goes with --policies only", param_hint="--latency" if latency else "--max-executors")
@@ -63,7 +66,7 @@ def simulate(
         options = ControlOptions(latency, period, cores_per_executor, max_executors)
         with _progress() as progress:
             comparison = compare(model, settings, options, chosen_seed, progress)
-        _print(json, controlled.as_json(comparison), lambda: controlled.show(comparison, Console()))
+        _print(as_json, controlled.to_data(comparison), lambda: controlled.show(comparison, Console()))
         return
     figure = None if plot is None else _figure(plot)
     scenario = scenario_of(model)
@@ -72,7 +75,7 @@ def simulate(
     if plot is not None and figure is not None:
         _draw(result, figure)
         figure.savefig(plot)
-    _print(json, result.as_dict(), lambda: _show(result, Console()))
+    _print(as_json, result.as_dict(), lambda: _show(result, Console()))
 
 
 def _print(as_json: bool, values: dict[str, Any], show: Callable[[], None]) -> None:

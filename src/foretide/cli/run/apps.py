@@ -1,4 +1,4 @@
-"""`foretide apps`: what there is to run."""
+"""`foretide apps` and `foretide topology show APP`: the applications and their topologies."""
 
 from __future__ import annotations
 
@@ -7,13 +7,34 @@ from typing import Annotated
 
 import typer
 
-from foretide.apps.registry import APPS
+from foretide.apps.app import Load
+from foretide.apps.registry import APPS, find_app
+from foretide.cli.options import JsonOption
+from foretide.topology.draw import as_mermaid, as_text
+
+topology = typer.Typer(help="Show topologies.", no_args_is_help=True)
 
 
-def apps(*, as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+def apps(*, as_json: JsonOption = False) -> None:
     """List the applications."""
     if as_json:
-        typer.echo(json.dumps({name: app.summary for name, app in APPS.items()}))
+        typer.echo(json.dumps(APPS))
         return
-    for name, app in APPS.items():
-        typer.echo(f"{name:20} {app.summary}")
+    for name, summary in APPS.items():
+        typer.echo(f"{name:20} {summary}")
+
+
+@topology.callback()
+def _group() -> None:
+    """Show topologies."""
+
+
+@topology.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="APP", help="The application; see `foretide apps`.")],
+    *,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid flowchart.")] = False,
+) -> None:
+    """Draw the topology of an application."""
+    built = find_app(name).build(Load())
+    typer.echo(as_mermaid(built) if mermaid else as_text(built), nl=False)

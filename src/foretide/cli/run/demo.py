@@ -1,10 +1,9 @@
-"""`foretide demo`: the product's story. A slow executor and a surge, without control and with it, side by side."""
+"""`foretide demo url-count`: a slow executor and a surge of the load, without control and with it, side by side."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import tempfile
 import time
@@ -19,238 +18,225 @@ from rich.table import Table
 
 from foretide.apps.app import Load
 from foretide.apps.disturbance import cpu_hog, pin, pin_executors
-from foretide.apps.registry import find_app
-from foretide.apps.verify import Verification, is_over, origin_of, replay_of, verify
-from foretide.cli.pipelines import JsonOption
-from foretide.cli.run.run import warm_up
-from foretide.cli.run.view import BatchRow, sample_of
-from foretide.cli.spark_log import spark_log
+from foretide.apps.registry import APPS, find_app
+from foretide.apps.verify import Verification, origin_of
+from foretide.cli.options import DurationOption, JsonOption, PlotOption, check_at_least
+from foretide.cli.run.demo_join import join
+from foretide.cli.run.runner import AppRun, spark_session, warm_up
 from foretide.control.decisions.explain import summary
 from foretide.control.world.setup import Latency
+from foretide.errors import EnvironmentNotReadyError
+from foretide.reports.run_plot import BatchRow, Disturbances, PlottedRun, draw_comparison
 from foretide.runtime.loop.attach import control
-from foretide.runtime.pipeline.submit import Pipeline, submit
 from foretide.settings.load import load_settings
 from foretide.spark.executors.executors import driver_pid
-from foretide.spark.session import session
-from foretide.topology.sinks import Parquet
 
 if TYPE_CHECKING:
     from foretide.control.decisions.decision import Decision
     from foretide.runtime.loop.controller import Controller
-    from foretide.spark.sources.port import SourcePort
 
 _APP = "url-count"
-_VICTIM, _NEIGHBOUR = "0", "1"
-_EVERY = 4.0
-_GRACE = 90.0
-_LOOPS = 24
+_SLOWED, _OTHER = "0", "1"
+_LINE_SECONDS = 4.0
+_BUSY_LOOPS = 24
+_SURGE = 1.6
+_FORECAST_SECONDS = 10.0
+
+app = typer.Typer(help="Run a demonstration.", no_args_is_help=True)
 
 
 @dataclass
-class Run:
-    """What one of the two runs showed."""
+class DemoRun:
+    """One of the two runs."""
 
     name: str
-    samples: list[BatchRow] = field(default_factory=list)
+    batches: list[BatchRow]
     decisions: list[tuple[float, str]] = field(default_factory=list)
-    foreseen: list[tuple[float, float]] = field(default_factory=list)
-    verdict: Verification | None = None
+    forecasts: list[tuple[float, float]] = field(default_factory=list)
+    verification: Verification | None = None
 
-    def p99(self, since: float, until: float) -> float | None:
+    def worst_p99(self, start: float, end: float) -> float | None:
         """The worst p99 of the batches that ended in a part of the run."""
-        found = [s.p99 for s in self.samples if s.p99 is not None and since <= s.ended < until]
+        found = [each.p99 for each in self.batches if each.p99 is not None and start <= each.ended < end]
         return max(found) if found else None
 
 
-@dataclass(frozen=True)
-class Script:
-    """What happens when, in seconds of the replay."""
-
-    seconds: float
-    slow_at: float
-    surge_at: float
-    surge: float
-
-    @property
-    def parts(self) -> dict[str, tuple[float, float]]:
-        """The parts of the run."""
-        return {
-            "all is well": (self.slow_at / 3, self.slow_at),
-            "an executor is slow": (self.slow_at, self.surge_at),
-            "and the load surges": (self.surge_at, self.seconds),
-        }
-
-
-def demo(
-    seconds: Annotated[float, typer.Option(min=20, help="Length of each of the two runs.")] = 48.0,
-    rate: Annotated[float, typer.Option(min=100, help="Mean rows a second before the surge.")] = 6_000.0,
-    picture: Annotated[Path | None, typer.Option(help="Where the picture goes (needs the extra 'plot').")] = Path(
-        "foretide-demo.png"
-    ),
+@app.command("url-count")
+def url_count(
+    duration: Annotated[
+        float, DurationOption(show_default="48s", help="Length of each of the two runs, at least 20s.")
+    ] = 48.0,
+    rate: Annotated[float, typer.Option(min=100, help="Mean rows per second before the surge.")] = 6_000.0,
+    plot: PlotOption = Path("foretide-demo.png"),
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Slow an executor down and let the load surge: first without control, then with it. About two minutes."""
-    logging.getLogger("foretide").addHandler(logging.NullHandler())
+    """Slow an executor down and let the load surge, without control and with it.
+
+    Both runs take about two minutes together. A table and a plot compare their latencies.
+    """
+    check_at_least(20, duration)
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
-    script = Script(seconds, slow_at=seconds / 4, surge_at=seconds * 2 / 3, surge=1.6)
-    console.print("Starting Spark with two executors ...")
-    with spark_log(Path(tempfile.gettempdir()) / "foretide-demo-spark.log"):
-        spark = session("local-cluster[2,1,1024]", "foretide-demo", {"spark.sql.shuffle.partitions": "2"})
-    spark.sparkContext.setLogLevel("OFF")
-    console.print("Warming up ...")
-    warm_up(spark, find_app(_APP), Load(seconds=60.0, rate=rate), short_batches=5)
-    pinned = _as_two_machines(spark.sparkContext)
-    with tempfile.TemporaryDirectory(prefix="foretide-demo-") as folder:
-        runs = [
-            _run(spark, Path(folder) / name, script, rate, pinned, console, controlled=controlled)
-            for name, controlled in (("off", False), ("on", True))
-        ]
-    spark.stop()
-    if picture is not None:
-        _draw(runs, script, picture, console)
+    disturbances = Disturbances(slow_at=duration / 4, surge_at=duration * 2 / 3, end=duration)
+    log_file = Path(tempfile.gettempdir()) / "foretide-demo-spark.log"
+    with spark_session("local-cluster[2,1,1024]", "foretide-demo", 2, log_file, console) as spark:
+        warm_up(spark, find_app(_APP), console, Load(seconds=60.0, rate=rate), short_batches=5)
+        cores = _pin_to_cores(spark.sparkContext)
+        with tempfile.TemporaryDirectory(prefix="foretide-demo-") as folder:
+            runs = [
+                _run(spark, Path(folder) / name, disturbances, rate, cores, console, controlled=controlled)
+                for name, controlled in (("off", False), ("on", True))
+            ]
+    if plot is not None:
+        _draw(runs, disturbances, plot, console)
     if as_json:
-        typer.echo(json.dumps([_as_data(run, script) for run in runs]))
+        typer.echo(json.dumps([_to_data(run, disturbances) for run in runs]))
     else:
-        _conclude(runs, script, console)
-    if not all(run.verdict and run.verdict.exact for run in runs):
+        _conclude(runs, disturbances, console)
+    if not all(run.verification and run.verification.exact for run in runs):
         raise typer.Exit(1)
 
 
-def _as_two_machines(context: Any) -> dict[str, int]:
-    """Two cores play two machines: an executor each, and the driver beside the one that is left alone."""
-    pinned = pin_executors(context.applicationId)
+def _pin_to_cores(context: Any) -> dict[str, int]:
+    """Two cores act as two machines: one executor each, and the driver beside the one that is not slowed."""
+    cores = pin_executors(context.applicationId)
     for process in (os.getpid(), driver_pid(context)):
-        pin(process, pinned[_NEIGHBOUR])
-    return pinned
+        pin(process, cores[_OTHER])
+    return cores
 
 
 def _run(
-    spark: Any, folder: Path, script: Script, rate: float, pinned: dict[str, int], console: Console, *, controlled: bool
-) -> Run:
-    app = find_app(_APP)
-    load = Load(script.seconds, rate, surge=(script.surge_at, script.surge))
-    topology = app.build(load)
-    plan = replay_of(topology)
-    run = Run("control on" if controlled else "control off")
-    console.rule(f"{run.name}: {app.summary}, {plan.total_rows:,} rows in {script.seconds:g} s")
-    pipeline = submit(spark, topology, Parquet(str(folder / "output")), str(folder / "checkpoint"))
-    pipeline.on_report(lambda report, alarms: run.samples.append(sample_of(report, alarms, plan, app.edge)))
-    controller = control(pipeline, target=Latency(p99="3s"), settings=load_settings(env={})) if controlled else None
-    _watch(pipeline, controller, run, script, plan, pinned, console)
-    pipeline.stop()
-    pipeline.raise_failure()
-    run.verdict = verify(pipeline, plan, app.result, lambda rows: app.truth(rows, load))
+    spark: Any,
+    folder: Path,
+    disturbances: Disturbances,
+    rate: float,
+    cores: dict[str, int],
+    console: Console,
+    *,
+    controlled: bool,
+) -> DemoRun:
+    load = Load(disturbances.end, rate, surge=(disturbances.surge_at, _SURGE))
+    replay = AppRun.start(spark, find_app(_APP), load, folder)
+    run = DemoRun("control on" if controlled else "control off", replay.batches)
+    console.rule(f"{run.name}: {APPS[_APP]}, {replay.plan.total_rows:,} rows in {disturbances.end:g} s")
+    controller = None
+    if controlled:
+        controller = control(replay.pipeline, target=Latency(p99="3s"), settings=load_settings(env={}))
+        controller.on_decision(lambda decision: _show_decision(decision, run, origin_of(replay.pipeline), console))
+    with contextlib.ExitStack() as stack:
+        replay.watch(_Turn(replay, run, controller, _events(disturbances, stack, cores, console), console))
+    replay.stop()
+    run.verification = replay.verify()
     return run
 
 
-def _watch(
-    pipeline: Pipeline,
-    controller: Controller | None,
-    run: Run,
-    script: Script,
-    plan: SourcePort[Any],
-    pinned: dict[str, int],
-    console: Console,
-) -> None:
-    """Play the script: say what happens, and what the control loop makes of it."""
-    begun: float | None = None
-    latest, shown = time.time() + script.seconds + _GRACE, 0.0
-    if controller is not None:
-        controller.on_decision(lambda decision: _tell(decision, run, origin_of(pipeline), console))
-    with contextlib.ExitStack() as stack:
-        events = _events(script, stack, pinned, console)
-        while pipeline.running and not is_over(pipeline, plan) and time.time() < latest:
-            time.sleep(0.1)
-            if not pipeline.reports:
-                continue
-            begun = begun or origin_of(pipeline)
-            elapsed = time.time() - begun
-            while events and elapsed >= events[0][0]:
-                events.pop(0)[1]()
-            if run.samples and elapsed >= shown + _EVERY:
-                shown = elapsed
-                console.print(_line(elapsed, run, controller))
+class _Turn:
+    """Causes the disturbances in their time, and prints a line every few seconds."""
+
+    def __init__(
+        self,
+        replay: AppRun,
+        run: DemoRun,
+        controller: Controller | None,
+        events: list[tuple[float, Callable[[], None]]],
+        console: Console,
+    ) -> None:
+        self._replay, self._run, self._controller = replay, run, controller
+        self._events, self._console = events, console
+        self._shown = 0.0
+
+    def __call__(self) -> None:
+        if not self._run.batches:
+            return
+        elapsed = time.time() - origin_of(self._replay.pipeline)
+        while self._events and elapsed >= self._events[0][0]:
+            self._events.pop(0)[1]()
+        if elapsed >= self._shown + _LINE_SECONDS:
+            self._shown = elapsed
+            self._console.print(_line(elapsed, self._run) + _forecast(elapsed, self._run, self._controller))
 
 
 def _events(
-    script: Script, stack: contextlib.ExitStack, pinned: dict[str, int], console: Console
+    disturbances: Disturbances, stack: contextlib.ExitStack, cores: dict[str, int], console: Console
 ) -> list[tuple[float, Callable[[], None]]]:
     def slow() -> None:
-        console.print(f"[bold red]>> executor {_VICTIM} is slowed down: {_LOOPS} busy loops on its core[/]")
-        stack.enter_context(cpu_hog(pinned, _VICTIM, _LOOPS))
+        console.print(f"[bold red]>> executor {_SLOWED} is slowed down: {_BUSY_LOOPS} busy loops on its core[/]")
+        stack.enter_context(cpu_hog(cores, _SLOWED, _BUSY_LOOPS))
 
     def surge() -> None:
-        console.print(f"[bold red]>> the load surges, {script.surge:g} times as high[/]")
+        console.print(f"[bold red]>> the load surges to {_SURGE:g} times its rate[/]")
 
     def end() -> None:
-        console.print("[dim]>> the replay is over; what waits is worked off without the disturbance[/]")
+        console.print("[dim]>> the replay is over; the backlog is processed without the disturbance[/]")
         stack.close()
 
-    return [(script.slow_at, slow), (script.surge_at, surge), (script.seconds, end)]
+    return [(disturbances.slow_at, slow), (disturbances.surge_at, surge), (disturbances.end, end)]
 
 
-def _tell(decision: Decision, run: Run, begun: float, console: Console) -> None:
+def _show_decision(decision: Decision, run: DemoRun, origin: float, console: Console) -> None:
     if decision.chosen:
-        run.decisions.append((decision.at - begun, summary(decision)))
+        run.decisions.append((decision.at - origin, summary(decision)))
         console.print(f"[bold green]>> decision {decision.id}: {summary(decision)}[/]")
 
 
-def _line(elapsed: float, run: Run, controller: Controller | None) -> str:
-    last = run.samples[-1]
-    timed = next((sample for sample in reversed(run.samples) if sample.p99 is not None), last)
-    rows = f"{last.rows / last.seconds if last.seconds else 0:7,.0f} rows/s"
+def _line(elapsed: float, run: DemoRun) -> str:
+    last = run.batches[-1]
+    timed = next((batch for batch in reversed(run.batches) if batch.p99 is not None), last)
     latency = f"latency p50 {timed.p50 or 0:5.2f} s  p99 {timed.p99 or 0:5.2f} s  backlog {last.backlog or 0:7,}"
-    return f"t={elapsed:5.1f} s  batch {last.batch:3}  {rows}  {latency}{_foreseen(elapsed, run, controller)}"
+    return f"t={elapsed:5.1f} s  batch {last.batch:3}  {last.rate:7,.0f} rows/s  {latency}"
 
 
-def _foreseen(elapsed: float, run: Run, controller: Controller | None) -> str:
-    """The load that is expected, and by which model."""
+def _forecast(elapsed: float, run: DemoRun, controller: Controller | None) -> str:
+    """The expected load, and the model that it comes from."""
     outlook = None if controller is None else controller.forecast("arrival_rate", "requests")
     if outlook is None:
         return ""
-    point = outlook.at(10.0)
-    run.foreseen.append((elapsed + point.seconds, point.mean))
-    vote = "" if outlook.may_vote else ", no vote yet"
-    return f"  foreseen in {point.seconds:g} s: {point.mean:,.0f}/s ({outlook.by}{vote})"
+    point = outlook.at(_FORECAST_SECONDS)
+    run.forecasts.append((elapsed + point.seconds, point.mean))
+    vote = "" if outlook.may_vote else ", not trusted yet"
+    return f"  forecast for {point.seconds:g} s: {point.mean:,.0f}/s ({outlook.by}{vote})"
 
 
-def _conclude(runs: list[Run], script: Script, console: Console) -> None:
-    table = Table("worst p99 latency, seconds", *(run.name for run in runs), title_justify="left")
-    for name, (since, until) in script.parts.items():
-        table.add_row(name, *(_seconds(run.p99(since, until)) for run in runs))
-    table.add_row("rows lost or doubled", *(_exactness(run) for run in runs))
-    console.print(table)
-    for at, says in runs[-1].decisions:
-        console.print(f"  t={at:5.1f} s  {says}")
-    exact = all(run.verdict and run.verdict.exact for run in runs)
-    console.print("[bold green]Nothing was lost, in either run.[/]" if exact else "[bold red]Rows differ.[/]")
-
-
-def _exactness(run: Run) -> str:
-    return "not known" if run.verdict is None else f"{run.verdict.missing + run.verdict.surplus}"
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _as_data(run: Run, script: Script) -> dict[str, Any]:
+def _parts(disturbances: Disturbances) -> dict[str, tuple[float, float]]:
+    slow_at, surge_at, end = disturbances.slow_at, disturbances.surge_at, disturbances.end
     return {
-        "run": run.name,
-        "worst_p99_seconds": {name: run.p99(*span) for name, span in script.parts.items()},
-        "decisions": [{"at": at, "says": says} for at, says in run.decisions],
-        "verdict": None if run.verdict is None else asdict(run.verdict),
+        "before": (slow_at / 3, slow_at),
+        "with a slow executor": (slow_at, surge_at),
+        "with a surge of the load, too": (surge_at, end),
     }
 
 
-def _draw(runs: list[Run], script: Script, picture: Path, console: Console) -> None:
-    from foretide.cli.run.demo_plot import draw_demo  # noqa: PLC0415 - matplotlib is an extra
-    from foretide.errors import EnvironmentNotReadyError  # noqa: PLC0415
+def _conclude(runs: list[DemoRun], disturbances: Disturbances, console: Console) -> None:
+    table = Table("worst p99 latency, seconds", *(run.name for run in runs), title_justify="left")
+    for name, (start, end) in _parts(disturbances).items():
+        worst = [run.worst_p99(start, end) for run in runs]
+        table.add_row(name, *("-" if value is None else f"{value:.2f}" for value in worst))
+    found = [run.verification for run in runs]
+    table.add_row("rows lost or doubled", *("unknown" if v is None else f"{v.missing + v.surplus}" for v in found))
+    console.print(table)
+    for at, text in runs[-1].decisions:
+        console.print(f"  t={at:5.1f} s  {text}")
+    exact = all(each and each.exact for each in found)
+    console.print("[bold green]No row was lost, in either run.[/]" if exact else "[bold red]Rows differ.[/]")
 
+
+def _to_data(run: DemoRun, disturbances: Disturbances) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "worst_p99_seconds": {name: run.worst_p99(*part) for name, part in _parts(disturbances).items()},
+        "decisions": [{"at": at, "summary": text} for at, text in run.decisions],
+        "verification": None if run.verification is None else asdict(run.verification),
+    }
+
+
+def _draw(runs: list[DemoRun], disturbances: Disturbances, plot: Path, console: Console) -> None:
+    plotted = [PlottedRun(run.name, run.batches, [at for at, _ in run.decisions], run.forecasts) for run in runs]
     try:
-        draw_demo(runs, script, picture)
+        draw_comparison(plotted, disturbances, plot)
     except EnvironmentNotReadyError as error:
-        console.print(f"no picture: {error}")
+        console.print(f"no plot: {error}")
     else:
-        console.print(f"picture: {picture}")
+        console.print(f"plot: {plot}")
+
+
+app.command()(join)

@@ -1,8 +1,7 @@
-"""What a person sees while a pipeline runs: a live page on a terminal, plain lines elsewhere."""
+"""Shows a run: a live page on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from rich.bar import Bar
@@ -13,62 +12,20 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from foretide.apps.verify import taken_by
-from foretide.runtime.monitoring.tuple_latency import last_arrival, latency
+from foretide.apps.registry import APPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foretide.apps.app import App
     from foretide.apps.verify import Verification
-    from foretide.metrics.audit import AuditFailure
-    from foretide.metrics.batch import BatchReport
+    from foretide.reports.run_plot import BatchRow
     from foretide.runtime.pipeline.submit import Pipeline
     from foretide.spark.sources.port import SourcePort
 
-_WIDE = 40
-_RECENT = 5
-
-
-@dataclass(frozen=True)
-class BatchRow:
-    """One batch, as the view needs it: how far along the curve it has come (`due`), when it `ended`, in seconds."""
-
-    batch: int
-    rows: int
-    seconds: float
-    due: float
-    p50: float | None
-    p99: float | None
-    backlog: int | None
-    version: int | None
-    per_task: tuple[int, ...] | None
-    alarms: tuple[str, ...]
-    ended: float = 0.0
-
-    @property
-    def rate(self) -> float:
-        """Rows a second that the batch worked off."""
-        return self.rows / self.seconds if self.seconds else 0.0
-
-
-def sample_of(report: BatchReport, alarms: Sequence[AuditFailure], plan: SourcePort[Any], edge: str) -> BatchRow:
-    """What the view keeps of a batch."""
-    taken = taken_by(report)
-    flow = (report.edges or {}).get(edge)
-    return BatchRow(
-        batch=report.batch,
-        rows=report.input_rows,
-        seconds=report.duration,
-        due=(last_arrival(plan, taken) or 0.0) if taken else 0.0,
-        p50=latency(plan, taken, report.finished, 0.50) if taken else None,
-        p99=latency(plan, taken, report.finished, 0.99) if taken else None,
-        backlog=taken.backlog if taken else None,
-        version=report.route_version,
-        per_task=flow.per_task if flow else None,
-        alarms=tuple(alarm.message for alarm in alarms),
-        ended=report.finished - (plan.origin(taken) or 0.0) if taken else 0.0,
-    )
+_BAR_WIDTH = 40
+_LINE_SECONDS = 5.0
+_MAX_LINES = 5
 
 
 class RunView(Protocol):
@@ -77,13 +34,15 @@ class RunView(Protocol):
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
     def say(self, event: str) -> None:
-        """Something happened that a person should know."""
+        """Show an event."""
 
-    def update(self, samples: Sequence[BatchRow]) -> None:
-        """Show how it stands."""
+    def update(self, batches: Sequence[BatchRow]) -> None:
+        """Show the batches so far."""
 
-    def conclude(self, console: Console, pipeline: Pipeline, verdict: Verification, summary: dict[str, Any]) -> None:
-        """Show how it ended."""
+    def conclude(
+        self, console: Console, pipeline: Pipeline, verification: Verification, summary: dict[str, Any]
+    ) -> None:
+        """Show the result."""
 
 
 def open_view(console: Console, app: App, plan: SourcePort[Any], ratio: str | None) -> RunView:
@@ -93,7 +52,7 @@ def open_view(console: Console, app: App, plan: SourcePort[Any], ratio: str | No
 
 
 class PlainLines:
-    """A line for every few batches, for logs and pipes."""
+    """A line every few seconds, for logs and pipes."""
 
     def __init__(self, console: Console, app: App, plan: SourcePort[Any], ratio: str | None) -> None:
         self._console, self._app, self._plan, self._ratio = console, app, plan, ratio
@@ -101,45 +60,48 @@ class PlainLines:
 
     def __enter__(self) -> Self:
         curve = self._plan.source.curve
+        split = f"is split {self._ratio} midway" if self._ratio else "keeps its split"
         self._print(
-            f"{self._app.name}: {self._app.summary}. {self._plan.total_rows:,} rows in {curve.duration:g} s along a "
-            f"real load curve; edge '{self._app.edge}' {f'goes to {self._ratio} midway' if self._ratio else 'stays'}."
+            f"{self._app.name}: {APPS[self._app.name]}. {self._plan.total_rows:,} rows in {curve.duration:g} s along a "
+            f"real load curve; edge '{self._app.edge}' {split}."
         )
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Nothing to put back."""
+        """Nothing to restore."""
 
     def say(self, event: str) -> None:
         """A line of its own."""
         self._print(f">> {event}")
 
-    def update(self, samples: Sequence[BatchRow]) -> None:
-        """A line once the curve has gone on by five seconds."""
-        if samples and samples[-1].due >= self._shown + _RECENT:
-            self._shown = samples[-1].due
-            self._print(line_of(samples[-1], self._app.edge))
+    def update(self, batches: Sequence[BatchRow]) -> None:
+        """A line every five seconds of the load curve."""
+        if batches and batches[-1].due >= self._shown + _LINE_SECONDS:
+            self._shown = batches[-1].due
+            self._print(_batch_line(batches[-1], self._app.edge))
 
-    def conclude(self, console: Console, pipeline: Pipeline, verdict: Verification, summary: dict[str, Any]) -> None:
-        """The result, the proof, and where the output is."""
+    def conclude(
+        self, console: Console, pipeline: Pipeline, verification: Verification, summary: dict[str, Any]
+    ) -> None:
+        """The result, its verification, and where the output is."""
         show_result(console, pipeline, self._app)
-        show_proof(console, verdict, summary)
+        show_verification(console, verification, summary)
 
     def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True)
 
 
-def line_of(sample: BatchRow, edge: str) -> str:
+def _batch_line(batch: BatchRow, edge: str) -> str:
     """A batch in one line."""
-    tasks = "not known" if sample.per_task is None else " : ".join(f"{rows:,}" for rows in sample.per_task)
+    tasks = "unknown" if batch.per_task is None else " : ".join(f"{rows:,}" for rows in batch.per_task)
     return (
-        f"t={sample.due:5.1f} s  batch {sample.batch:3}  {sample.rows:8,} rows  {sample.rate:9,.0f} rows/s  "
-        f"latency p50 {_seconds(sample.p50)} p99 {_seconds(sample.p99)}  routes v{sample.version}  {edge} {tasks}"
+        f"t={batch.due:5.1f} s  batch {batch.batch:3}  {batch.rows:8,} rows  {batch.rate:9,.0f} rows/s  "
+        f"latency p50 {_seconds(batch.p50)} p99 {_seconds(batch.p99)}  routes v{batch.version}  {edge} {tasks}"
     )
 
 
 class LivePage(PlainLines):
-    """A page that is drawn anew: progress, rates, latency, rows per task, and what happened."""
+    """A page that is redrawn: progress, rates, latency, rows per task, and events."""
 
     def __enter__(self) -> Self:
         self._events: list[str] = []
@@ -148,35 +110,35 @@ class LivePage(PlainLines):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Leave the last page standing."""
+        """Leave the last page on the screen."""
         self._live.__exit__(None, None, None)
 
     def say(self, event: str) -> None:
-        """Kept at the foot of the page."""
-        self._events = [*self._events, event][-_RECENT:]
+        """Show an event at the foot of the page."""
+        self._events = [*self._events, event][-_MAX_LINES:]
 
-    def update(self, samples: Sequence[BatchRow]) -> None:
-        """Draw the page anew."""
-        self._live.update(self._page(samples))
+    def update(self, batches: Sequence[BatchRow]) -> None:
+        """Redraw the page."""
+        self._live.update(self._page(batches))
 
-    def _page(self, samples: Sequence[BatchRow]) -> Panel:
+    def _page(self, batches: Sequence[BatchRow]) -> Panel:
         duration = self._plan.source.curve.duration
-        done = samples[-1].due if samples else 0.0
-        along = Table.grid(padding=(0, 1))
-        along.add_row("replay", ProgressBar(duration, done, width=_WIDE), f"{done:4.0f} of {duration:g} s")
-        if not samples:
-            body: list[Any] = [along, Text("waiting for the first batch ...", style="dim")]
+        done = batches[-1].due if batches else 0.0
+        progress = Table.grid(padding=(0, 1))
+        progress.add_row("replay", ProgressBar(duration, done, width=_BAR_WIDTH), f"{done:4.0f} of {duration:g} s")
+        if not batches:
+            body: list[Any] = [progress, Text("waiting for the first batch ...", style="dim")]
         else:
-            body = [along, _figures(samples), _tasks(samples, self._app.edge)]
+            body = [progress, _figures(batches), _tasks(batches, self._app.edge)]
         body += [Text(f"» {event}", style="yellow") for event in getattr(self, "_events", [])]
-        return Panel(Group(*body), title=f"foretide · {self._app.name}", subtitle=self._app.summary, width=100)
+        return Panel(Group(*body), title=f"foretide · {self._app.name}", subtitle=APPS[self._app.name], width=100)
 
 
-def _figures(samples: Sequence[BatchRow]) -> Table:
-    recent = [sample for sample in samples[-_RECENT:] if sample.rows]
-    last = samples[-1]
+def _figures(batches: Sequence[BatchRow]) -> Table:
+    recent = [batch for batch in batches[-_MAX_LINES:] if batch.rows]
+    last = batches[-1]
     rate = sum(s.rows for s in recent) / max(1e-9, sum(s.seconds for s in recent)) if recent else 0.0
-    timed = next((sample for sample in reversed(samples) if sample.p50 is not None), last)
+    timed = next((batch for batch in reversed(batches) if batch.p50 is not None), last)
     table = Table("batch", "rows", "rows/s", "p50", "p99", "backlog", "routes in force", box=None, padding=(0, 2))
     version = "default split" if last.version is None and last.rows else f"version {timed.version}"
     table.add_row(
@@ -186,14 +148,14 @@ def _figures(samples: Sequence[BatchRow]) -> Table:
     return table
 
 
-def _tasks(samples: Sequence[BatchRow], edge: str) -> Table:
-    known = next((sample for sample in reversed(samples) if sample.per_task and sum(sample.per_task)), None)
+def _tasks(batches: Sequence[BatchRow], edge: str) -> Table:
+    known = next((batch for batch in reversed(batches) if batch.per_task and sum(batch.per_task)), None)
     table = Table.grid(padding=(0, 1))
     if known is None or known.per_task is None:
         return table
     total = sum(known.per_task)
     for task, rows in enumerate(known.per_task):
-        bar = Bar(total, 0, rows, width=_WIDE, color="cyan")
+        bar = Bar(total, 0, rows, width=_BAR_WIDTH, color="cyan")
         table.add_row(f"{edge} task {task}", bar, f"{rows:,} rows, {rows / total:.1%}")
     return table
 
@@ -204,26 +166,30 @@ def show_result(console: Console, pipeline: Pipeline, app: App) -> None:
     counted = [name for name in frame.columns if frame[name].dtype.kind in "iu"]
     largest = frame.sort_values(counted[-1], ascending=False) if counted else frame
     table = Table(*frame.columns, title=f"{app.result}: {len(frame):,} rows, such as", title_justify="left", box=None)
-    for row in largest.head(_RECENT).itertuples(index=False):
+    for row in largest.head(_MAX_LINES).itertuples(index=False):
         table.add_row(*(str(value) for value in row))
     console.print(table)
 
 
-def show_proof(console: Console, verdict: Verification, summary: dict[str, Any]) -> None:
-    """Whether anything was lost, in plain words."""
+def show_verification(console: Console, verification: Verification, summary: dict[str, Any]) -> None:
+    """Whether rows were lost or doubled."""
     taken, batches, restarts = (summary[name] for name in ("rows_taken", "batches", "restarts"))
     proof = Table.grid(padding=(0, 2))
-    rows = f"{verdict.handed_out:,} handed out, {taken:,} taken in {batches} batches, {restarts} restarts"
+    rows = f"{verification.handed_out:,} emitted, {taken:,} processed in {batches} batches, {restarts} restarts"
     proof.add_row("rows", rows)
     proof.add_row("edges", f"audited in {summary['batches_audited']} batches, {len(summary['alarms'])} alarms")
-    proof.add_row("result", f"{verdict.found_rows:,} rows; worked out without Spark: {verdict.expected_rows:,}")
-    proof.add_row("", f"{verdict.missing} missing, {verdict.surplus} surplus or different")
+    proof.add_row("result", f"{verification.found_rows:,} rows; computed without Spark: {verification.expected_rows:,}")
+    proof.add_row("", f"{verification.missing} missing, {verification.surplus} surplus or different")
     console.print(proof)
-    end = "[bold green]Nothing was lost.[/]" if verdict.exact else "[bold red]The output is NOT what it has to be.[/]"
-    for alarm in summary["alarms"][:_RECENT]:
+    end = (
+        "[bold green]No row was lost.[/]"
+        if verification.exact
+        else "[bold red]The output differs from what it has to be.[/]"
+    )
+    for alarm in summary["alarms"][:_MAX_LINES]:
         console.print(f"[red]alarm:[/] {alarm}", soft_wrap=True)
     console.print(f"{end} Output: {summary['output']}", highlight=False, soft_wrap=True)
-    console.print(f"What was measured: foretide metrics --store {summary['metrics']}", highlight=False, soft_wrap=True)
+    console.print(f"Metrics: foretide metrics --store {summary['metrics']}", highlight=False, soft_wrap=True)
 
 
 def _seconds(value: float | None) -> str:

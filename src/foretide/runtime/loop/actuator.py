@@ -59,7 +59,7 @@ class Actuator:
             case SetReplicas(edge, replicas):
                 self._publish(lambda table: table.activate(edge, replicas))
             case SetAdmission(spout, rows):
-                self._control_folder.limit_admission(spout, rows)
+                self._control_folder.orders.limit_admission(spout, rows)
             case Restart():
                 self._query.restart(action)
             case SetExecutors(count):

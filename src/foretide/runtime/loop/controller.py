@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foretide.control.decisions.explain import summary
 from foretide.control.step import Control, ControlState, step
+from foretide.control_folder.status import ControlStatus, DecisionSummary
 from foretide.runtime.threads import Worker, guarded
 
 if TYPE_CHECKING:
@@ -156,22 +157,21 @@ class Controller:
 
     # ---- for other terminals
 
-    def status(self) -> dict[str, Any]:
-        """How the loop is."""
-        target = self.target
+    def status(self, *, ended: bool = False) -> ControlStatus:
+        """The state of the loop."""
         changed = [decision for decision in self.decisions if decision.chosen][-_DECISIONS_IN_STATUS:]
-        return {
-            "at": time.time(),
-            "mode": self.control.mode,
-            "policies": [policy.name for policy in self.control.policies],
-            "target": {"latency": target.latency, "relaxed": target.relaxed, "quantile": target.quantile,
-                       "budget": target.budget},
-            "cycles": self.cycles,
-            "begun_anew": self._resets,
-            "decisions": [{"id": each.id, "at": each.at, "says": summary(each)} for each in changed],
-            "problems": self.problems,
-            "forecasts": self.reader.forecast_log,
-        }  # fmt: skip
+        return ControlStatus(
+            at=time.time(),
+            mode=self.control.mode,
+            policies=tuple(policy.name for policy in self.control.policies),
+            target=self.target,
+            cycles=self.cycles,
+            restarts=self._resets,
+            decisions=tuple(DecisionSummary(each.id, each.at, summary(each)) for each in changed),
+            problems=tuple(self.problems),
+            forecasts=tuple(self.reader.forecast_log),
+            ended=ended,
+        )
 
 
 def _fresh_state(control: Control, journal: Journal) -> ControlState:
@@ -180,6 +180,6 @@ def _fresh_state(control: Control, journal: Journal) -> ControlState:
 
 def _publish_status(controller: Controller, *, ended: bool = False) -> None:
     def write() -> None:
-        controller.control_folder.report_control({**controller.status(), "ended": ended})
+        controller.control_folder.status.write(controller.status(ended=ended))
 
     guarded(write, "writing the status of the control loop")

@@ -47,7 +47,7 @@ class Observer:
 
     def note_limits(self, at: float) -> None:
         """Remember the admission limits that are published now."""
-        limits = self._follower.control_folder.admission()
+        limits = self._follower.control_folder.orders.admission()
         if not self._limits or self._limits[-1][1] != limits:
             self._limits = [*self._limits[-_MAX_TABLES:], (at, limits)]
 
@@ -77,7 +77,7 @@ class Observer:
             executors=executors,
             quarantined=(self._executors.quarantined() & frozenset(executors)) - self._busy,
             young=frozenset(worker for worker in executors if self._batches[worker] < _WARM_UP_BATCHES),
-            drained=self._follower.control_folder.drained(),
+            drained=self._follower.control_folder.orders.drained(),
             admission=self._admission,
             state_partitions=self._state_partitions,
             pools={name: route.pool for name, route in edges.items()},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import queue
 import time
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from foretide.control.actions.registry import Action, Quarantine, QuarantineHost, Release, ReleaseHost, Restart
 from foretide.control.history import RecordedWorld
@@ -128,9 +128,6 @@ class WorldRecorder:
             self._writer.put_setup(recorded)
 
 
-_TARGET_FIELDS = frozenset(field.name for field in fields(Target))
-
-
 class Orders:
     """Reads requests from the control folder. An invalid one is described in `problem` and has no effect."""
 
@@ -141,10 +138,9 @@ class Orders:
 
     def target(self, initial: Target) -> Target:
         """The initial target with what people have changed."""
-        changes = {name: value for name, value in self._control_folder.target().items() if name in _TARGET_FIELDS}
         try:
-            target = replace(initial, **changes) if changes else initial
-        except (ForetideError, TypeError) as error:
+            target = self._control_folder.orders.target().apply(initial)
+        except ForetideError as error:
             self.problem = f"the requested target is invalid ({error}); the initial one is held"
             return initial
         self.problem = None
@@ -157,23 +153,18 @@ class Orders:
         wanted += [_let_in(place, observed) for place in sorted(self._drained_before - drained)]
         still_out = {place for place in self._drained_before if not _let_in(place, observed).in_force(observed)}
         self._drained_before = drained | still_out
-        restart = self._restart(self._control_folder.wanted_restart(), observed)
+        restart = self._restart(observed)
         wanted += [] if restart is None else [restart]
         return tuple(action for action in wanted if not action.in_force(observed))
 
-    def _restart(self, requested: dict[str, Any], observed: Observed) -> Restart | None:
+    def _restart(self, observed: Observed) -> Restart | None:
         """The restart that was requested since this loop started, unless the query was restarted since."""
-        at = requested.get("at")
-        if not isinstance(at, int | float) or at < self._since or observed.started > at:
-            return None
         try:
-            return Restart(
-                str(requested.get("reason") or "requested"),
-                requested.get("state_partitions"),
-                dict(requested.get("pools") or {}),
-                after=float(at),
-            )
-        except (ForetideError, TypeError, ValueError) as error:
+            order = self._control_folder.orders.restart()
+            if order is None or order.at < self._since or observed.started > order.at:
+                return None
+            return Restart(order.reason, order.state_partitions, order.pools, after=order.at)
+        except ForetideError as error:
             self.problem = f"the requested restart is invalid: {error}"
             return None
 

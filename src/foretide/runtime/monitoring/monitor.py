@@ -8,10 +8,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foretide.control_folder.filesystem import absolute, local_path
+from foretide.control_folder.filesystem import absolute
 from foretide.metrics.from_batch import BatchContext, stream_samples
 from foretide.metrics.from_tasks import slowness_samples
 from foretide.metrics.metric import Sample
@@ -21,7 +20,7 @@ from foretide.runtime.monitoring.prometheus import PrometheusEndpoint
 from foretide.runtime.monitoring.sampler import Sampler
 from foretide.runtime.monitoring.tuple_latency import TupleLatency
 from foretide.spark.executors.executors import Workers
-from foretide.status.running import home
+from foretide.status.running import default_store
 from foretide.store.metric_store import MetricStore
 from foretide.store.writer import StoreWriter, WriterSettings
 from foretide.topology.shape import sole_sources
@@ -53,7 +52,7 @@ class Monitor:
         self._latest = LatestValues(topology.name, settings.smoothing)
         self._last_finished: float | None = None
         self._listeners: list[Callable[[list[Sample]], None]] = []
-        self.store = store_of(control_folder, topology.name) if settings.store is None else settings.store
+        self.store = default_store(control_folder, topology.name) if settings.store is None else settings.store
         self.writer = self._make_writer(settings.retention) if self.store else None
         self._alarms = AlarmManager(topology.name, settings.rules, self.writer, settings.webhook)
         self._sampler = Sampler(
@@ -185,10 +184,3 @@ class LatestValues:
         newest = max(measured for _, measured in self._values.values())
         self._values = {key: kept for key, kept in self._values.items() if kept[1] >= newest - _MAX_AGE_SECONDS}
         self._smoothers = {key: smoother for key, smoother in self._smoothers.items() if key in self._values}
-
-
-def store_of(control_folder: str, pipeline: str) -> str:
-    """Where metrics are stored by default: in the control folder, if that is on a local disk."""
-    local = local_path(control_folder)
-    path: Path = home().parent / "metrics" / f"{pipeline}.db" if local is None else local / "metrics.db"
-    return str(path)

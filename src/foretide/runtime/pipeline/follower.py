@@ -94,7 +94,7 @@ class Follower:
         if self._was_started:
             return
         self._was_started = True
-        self.control_folder.clear_stop()
+        self.control_folder.orders.request_stop(stop=False)
         with ExitStack() as undo:
             if self.monitor is not None:
                 self.monitor.start()
@@ -209,7 +209,7 @@ class Follower:
         self._audit_unavailable = reader.unavailable is not None
         if time.monotonic() >= self._next_stop_check and not self.stopping.is_set():
             self._next_stop_check = time.monotonic() + _STOP_REQUEST_SECONDS
-            if self.control_folder.stop_wanted():
+            if self.control_folder.orders.stop_requested():
                 log.warning("%s: stopping as requested", self.topology.name)
                 self.stop()
 

@@ -6,8 +6,9 @@ import logging
 import re
 from collections import deque
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from foretide.control_folder.status import PipelineStatus
 from foretide.errors import FeedbackGrowthError, RouteError
 from foretide.metrics.audit import AuditFailure, LoopGain
 from foretide.routing.table import RouteTable
@@ -79,23 +80,7 @@ class StatusFile:
     def see(self, report: BatchReport, failures: list[AuditFailure]) -> None:
         """Write the status, unless the batch was empty."""
         if report.input_rows:
-            self._control_folder.report(pipeline_status(report, failures))
-
-
-def pipeline_status(report: BatchReport, failures: list[AuditFailure]) -> dict[str, Any]:
-    """The status of a pipeline after a batch."""
-    edges = report.edges or {}
-    return {
-        "batch": report.batch,
-        "finished": report.finished,
-        "input_rows": report.input_rows,
-        "route_version": report.route_version,
-        "edges": {
-            name: {"written": flow.written, "read": flow.read, "per_task": flow.per_task}
-            for name, flow in edges.items()
-        },
-        "alarms": [failure.message for failure in failures],
-    }
+            self._control_folder.status.write(PipelineStatus.of(report, failures))
 
 
 class FeedbackGuard:

@@ -121,7 +121,7 @@ class Pipeline:
 
     def limit_admission(self, spout: str, rows: int | None) -> None:
         """Limit the rows per batch of a spout, from the next batch on; None lifts the limit."""
-        self.control_folder.limit_admission(spout, rows)
+        self.control_folder.orders.limit_admission(spout, rows)
 
     def restart(self, restart: Restart) -> None:
         """Stop between two batches, soon, and start again from the checkpoint with other partitions or pools."""

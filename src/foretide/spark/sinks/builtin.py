@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from foretide.control_folder.filesystem import local_path, make_folder, open_publication
+from foretide.control_folder.filesystem import local_path, make_folder, open_filesystem
 from foretide.errors import Problem, TopologyError
 from foretide.spark.sinks.port import SinkPort
 from foretide.topology.graph import STREAM_COLUMN
@@ -56,7 +56,7 @@ class FileSink(SinkPort[Parquet | Json]):
     def skip_batch(self, spark: Any, batch: int) -> None:
         """Enter a batch without files, or Spark reads its output no more."""
         interval = int(spark.conf.get(_COMPACT_INTERVAL, "10"))
-        enter_empty_batch(open_publication(f"{self.sink.path}/_spark_metadata"), batch, interval)
+        enter_empty_batch(open_filesystem(f"{self.sink.path}/_spark_metadata"), batch, interval)
 
 
 def enter_empty_batch(log: Filesystem, batch: int, interval: int) -> None:

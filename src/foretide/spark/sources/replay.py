@@ -153,7 +153,7 @@ class ReplayReader(DataSourceStreamReader):
         elapsed = time.time() - start["origin_ms"] / 1000
         due = max(start["row"], self._plan.available(elapsed, start["row"]))
         self._latest = {**start, "row": due}
-        max_rows = ControlFolder(self._control_folder).admission().get(self._spout, self._plan.source.max_rows)
+        max_rows = ControlFolder(self._control_folder).orders.admission().get(self._spout, self._plan.source.max_rows)
         return {**start, "row": due if max_rows is None else min(due, start["row"] + max_rows)}
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802

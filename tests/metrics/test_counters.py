@@ -8,14 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretide.metrics.metric import Sample
-from foretide.probes.rules import Gauge, Mean, Rate, Reading, Share, samples
+from foretide.metrics.counters import Gauge, Mean, Rate, Reading, Share, samples
+from foretide.metrics.metric import Level, Metric, Sample
+
+
+def metric(name):
+    return Metric(name, "count", Level.MACHINE, "For the test.")
+
 
 RULES = (
-    Gauge("gauge", "a", 10),
-    Rate("rate", "b", 100),
-    Share("share", "b", "c", 1000),
-    Mean("mean", "c", "b"),
+    Gauge(metric("gauge"), "a", 10),
+    Rate(metric("rate"), "b", 100),
+    Share(metric("share"), "b", "c", 1000),
+    Mean(metric("mean"), "c", "b"),
 )
 
 

@@ -1,4 +1,4 @@
-"""From two readings of running counters to samples. A doubtful difference gives no sample, never a wrong one."""
+"""Rules from counters to metrics. A doubtful difference gives no sample, never a wrong one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from foretide.metrics.metric import Sample
+from foretide.metrics.metric import Metric, Sample
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """Counters by name at one moment.
 
-    `at` is the time of day, which people set; `clock` counts seconds for rates, and should only go forward.
+    `at` is the time of day, which may be set; `clock` counts seconds for rates, and only goes forward.
     """
 
     at: float
@@ -25,25 +25,25 @@ class Reading:
 class Gauge:
     """A metric that is the counter itself."""
 
-    metric: str
+    metric: Metric
     key: str
     scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A metric that is the growth of a counter in a second."""
+    """A metric that is the growth of a counter per second."""
 
-    metric: str
+    metric: Metric
     key: str
     scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A metric that is the part of a whole's growth that one counter made up: never more than all of it."""
+    """A metric that is the share of one counter's growth in that of another, at most 1."""
 
-    metric: str
+    metric: Metric
     part: str
     whole: str
     scale: float = 1.0
@@ -51,9 +51,9 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A metric that is the growth of a sum for each one that was counted."""
+    """A metric that is the growth of a sum, divided by that of a count."""
 
-    metric: str
+    metric: Metric
     sum: str
     count: str
     scale: float = 1.0
@@ -63,9 +63,11 @@ Rule = Gauge | Rate | Share | Mean
 
 
 def samples(rules: Sequence[Rule], subject: str, before: Reading | None, after: Reading) -> list[Sample]:
-    """What the rules make of two readings; of one reading, or when the clock did not go forward, gauges alone.
+    """The samples between two readings; with one reading, or if the clock did not go forward, gauges alone.
 
-    >>> rules = [Gauge("load", "load1"), Rate("forks", "forks_total")]
+    >>> from foretide.metrics.metric import Level
+    >>> load, forks = (Metric(name, "count", Level.MACHINE, "") for name in ("load", "forks"))
+    >>> rules = [Gauge(load, "load1"), Rate(forks, "forks_total")]
     >>> earlier = Reading(at=100, clock=5, values={"load1": 1, "forks_total": 30})
     >>> later = Reading(at=110, clock=15, values={"load1": 2, "forks_total": 50})
     >>> [(sample.metric, sample.value) for sample in samples(rules, "a", earlier, later)]
@@ -80,7 +82,7 @@ def _values(rules: Sequence[Rule], before: Reading | None, after: Reading) -> It
     for rule in rules:
         value = _value(rule, earlier, after.values, seconds)
         if value is not None and math.isfinite(value * rule.scale):
-            yield rule.metric, value * rule.scale
+            yield rule.metric.name, value * rule.scale
 
 
 def _value(rule: Rule, before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> float | None:
