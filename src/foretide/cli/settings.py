@@ -26,7 +26,10 @@ def settings(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the settings in force, and where each came from: a flag, the environment, a file, or the default."""
+    """Show the settings in force, and where each comes from.
+
+    A flag, the environment, a file, or the default.
+    """
     found = effective_settings(chosen_settings(config, sets, policies))
     if as_json:
         typer.echo(json.dumps({each.setting.path: {"value": each.value, "source": each.source} for each in found}))

@@ -133,7 +133,7 @@ def test_the_last_change_is_explained_unless_another_is_asked_for(call, recorded
     shown = said(call("explain", "--store", recorded))
     assert shown.startswith(f"Decision {acted[-1].id} on 'shop'")
     first = said(call("explain", str(acted[0].id), "--store", recorded))
-    for part in ("Seen", "Wish of ", "Chosen", "from the next batch on", "planned", "requested", "observed"):
+    for part in ("Seen", "Wanted ", "Chosen", "from the next batch on", "planned", "requested", "observed"):
         assert part in first, part
     assert max(map(len, first.splitlines())) <= 100
     found = json.loads(said(call("explain", str(acted[0].id), "--store", recorded, "--json")))
@@ -148,7 +148,7 @@ def test_without_any_change_the_last_decision_is_explained(call, tmp_path):
         store.write("p", [Sample("batch", "p", 1.0, 1.0)])
         store.write_decisions("p", [Decision(3, 1.0, "p", problems=("policy 'x' failed",))])
     shown = said(call("explain", "--store", path))
-    assert "Nothing is changed." in shown
+    assert "no change" in shown
     assert "policy 'x' failed" in shown
 
 
@@ -280,7 +280,7 @@ def test_a_replay_goes_by_the_settings_in_force(call, recorded, tmp_path):
         (
             ("replay", "--store", "{store}", "--policy", "oracle"),
             SettingsError,
-            "'oracle' will not do; give a list of: bypass",
+            "control.policies must be a list of bypass",
         ),
         (
             ("replay", "--store", "{store}", "--policy", "static", "--since", "1s"),
@@ -290,7 +290,7 @@ def test_a_replay_goes_by_the_settings_in_force(call, recorded, tmp_path):
         (("decisions", "--store", "{empty}"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
         (("explain", "--store", "{empty}"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
         (("explain", "3", "--store", "{empty}"), DecisionNotFoundError, "no decision of 'p' was kept yet"),
-        (("replay", "--store", "{empty}", "--policy", "static"), ReplayError, "does not say what 'p' is made of"),
+        (("replay", "--store", "{empty}", "--policy", "static"), ReplayError, "has no setup of 'p'"),
     ],
 )
 def test_errors_have_a_type_and_say_what_to_do(call, recorded, tmp_path, arguments, kind, words):

@@ -103,7 +103,6 @@ def test_micro_batches(run):
     [
         (["--budget", "9"], MODEL, "the least that would do is 18"),
         (["--latency", "100ms"], MODEL, "no allocation gets below"),
-        (["--latency", "soon"], MODEL, "'soon'"),
         ([], MODEL, "needs a budget or a latency"),
         (["--budget", "9"], "operator = 3", "Give tables [[operator]]"),
         (["--budget", "9"], "][", "is not valid TOML"),
@@ -129,3 +128,8 @@ def test_an_error_is_printed_once_to_stderr(tmp_path, capsys):
     assert ended.value.code == 1
     assert printed.err.count("the least that would do is 18") == 1
     assert printed.out == ""
+
+
+def test_a_latency_that_is_not_a_duration_is_a_usage_error(run):
+    assert run("--latency", "soon").exit_code == 2
+    assert json.loads(run("--latency", "1500ms", "--json").stdout)["asked"] == "latency"

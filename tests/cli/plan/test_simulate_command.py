@@ -174,7 +174,6 @@ def test_the_static_policy_changes_nothing(run):
             "worker 9 of count",
         ),
         (["--policies", "static"], CONTROLLED.replace("duration = 20", "duration = 20\nwarm_up = 30"), "warm-up is 30"),
-        (["--policies", "static", "--latency", "soon"], CONTROLLED, "'soon'"),
     ],
 )
 def test_what_cannot_be_controlled_is_refused(run, options, text, says):
@@ -186,3 +185,9 @@ def test_what_cannot_be_controlled_is_refused(run, options, text, says):
 @pytest.mark.parametrize("options", [["--latency", "2s"], ["--policies", "static", "--plot", "run.png"]])
 def test_options_that_do_not_go_together_are_refused(run, options):
     assert run(*options, text=CONTROLLED).exit_code == 2
+
+
+def test_a_latency_that_is_not_a_duration_is_a_usage_error(tmp_path):
+    (tmp_path / "model.toml").write_text(CONTROLLED)
+    arguments = ["simulate", str(tmp_path / "model.toml"), "--policies", "static", "--latency", "soon"]
+    assert CliRunner().invoke(app, arguments).exit_code == 2
