@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from foretide.cli import app
 from foretide.cli.plan.simulate import simulate
 from foretide.errors import EnvironmentNotReadyError, ForetideError, ModelError
 
