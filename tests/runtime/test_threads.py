@@ -20,7 +20,7 @@ def test_the_constructor_starts_nothing_and_stopping_what_never_started_is_harml
 def test_turns_are_taken_once_per_period_until_it_is_stopped():
     turns = []
     worker = Worker("w", lambda: turns.append(1), 0.01).start()
-    wait_for(lambda: len(turns) >= 3, seconds=20)
+    wait_for(lambda: len(turns) >= 3)
     assert worker.stop()
     taken = len(turns)
     time.sleep(0.05)
@@ -46,10 +46,10 @@ def test_a_turn_that_raises_becomes_a_problem_until_one_succeeds(caplog):
 
     worker = Worker("w", turn, 0.01, what="writing", after_turn=lambda: seen.append((worker.problem, worker.failures)))
     worker.start()
-    wait_for(lambda: len(seen) >= 3, seconds=20)
+    wait_for(lambda: len(seen) >= 3)
     assert seen[:3] == [("writing failed: OSError: no disk", number) for number in (1, 2, 3)]
     fails.clear()
-    wait_for(lambda: seen[-1] == (None, 0), seconds=20)
+    wait_for(lambda: seen[-1] == (None, 0))
     worker.stop()
     assert "writing failed; the query runs on" in caplog.text
 
@@ -78,12 +78,12 @@ def test_a_turn_that_hangs_is_abandoned_and_a_new_thread_takes_over():
     worker = Worker("w", turn, 0.01, what="a turn", hung_after_seconds=0.05).start()
     assert not worker.check()
     assert hung.wait(20)
-    wait_for(worker.check, seconds=20)
+    wait_for(worker.check)
     assert worker.replaced == 1
-    wait_for(lambda: acted, seconds=20)
+    wait_for(lambda: acted)
     assert acted[0] is False
     hang.set()
-    wait_for(lambda: True in acted, seconds=20)
+    wait_for(lambda: True in acted)
     assert worker.stop()
 
 
@@ -98,7 +98,7 @@ def test_a_thread_that_died_is_replaced_and_a_stopped_one_is_not():
         alive.set()
 
     worker = Worker("w", turn, 0.01).start()
-    wait_for(lambda: not worker.alive, seconds=20)
+    wait_for(lambda: not worker.alive)
     assert worker.check()
     assert alive.wait(20)
     worker.stop()

@@ -22,8 +22,8 @@ def stderr_of(module, folder):
     with socket.socket(socket.AF_UNIX) as spark_side:
         spark_side.connect(daemon.stdout.read(length).decode())
         (worker,) = struct.unpack("!i", spark_side.recv(4))
-    wait_for(lambda: not Path(f"/proc/{worker}").exists(), seconds=60)
-    return daemon.communicate(timeout=60)[1].decode()
+    wait_for(lambda: not Path(f"/proc/{worker}").exists())
+    return daemon.communicate()[1].decode()
 
 
 @pytest.mark.parametrize(("module", "noisy"), [("pyspark.daemon", True), ("foretide.spark.python_daemon", False)])

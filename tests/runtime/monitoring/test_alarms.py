@@ -150,13 +150,13 @@ def test_a_webhook_that_is_gone_is_a_problem_that_is_said_until_it_is_back(liste
     listener.server.shutdown()
     listener.server.server_close()
     hook.send({"n": 1})
-    wait_for(lambda: hook.problem is not None, seconds=20)
+    wait_for(lambda: hook.problem is not None)
     assert hook.problem.startswith(f"the webhook {listener.address} does not answer: ")
     assert hook.lost == 1
     back = listen()
     hook.url = back.address
     hook.send({"n": 2})
-    wait_for(lambda: back.got and hook.problem is None, seconds=20)
+    wait_for(lambda: back.got and hook.problem is None)
     hook.close()
     assert not hook.running
 
@@ -164,7 +164,7 @@ def test_a_webhook_that_is_gone_is_a_problem_that_is_said_until_it_is_back(liste
 def test_a_webhook_that_answers_with_an_error_is_a_problem(listen):
     hook = Webhook(listen(status=500).address).start()
     hook.send({"n": 1})
-    wait_for(lambda: hook.problem is not None, seconds=20)
+    wait_for(lambda: hook.problem is not None)
     assert "500" in hook.problem
     hook.close()
 
@@ -173,8 +173,8 @@ def test_a_webhook_that_answers_with_an_error_is_a_problem(listen):
 def test_an_address_that_leads_nowhere_is_a_problem_and_does_not_end_the_thread(address):
     hook = Webhook(address).start()
     hook.send({"n": 1})
-    wait_for(lambda: hook.lost == 1, seconds=20)
-    wait_for(lambda: hook.problem is not None, seconds=20)
+    wait_for(lambda: hook.lost == 1)
+    wait_for(lambda: hook.problem is not None)
     assert hook.running
     hook.close()
 
@@ -185,7 +185,7 @@ def test_a_webhook_that_is_slow_holds_up_nobody_and_loses_what_is_too_much(liste
     listener.open.clear()
     hook = Webhook(listener.address).start()
     hook.send({"n": 0})
-    wait_for(lambda: listener.got, seconds=20)  # it is at work on the first, and will not answer
+    wait_for(lambda: listener.got)  # it is at work on the first, and will not answer
     for n in range(1, 6):
         hook.send({"n": n})
     assert hook.lost == 2
@@ -205,5 +205,5 @@ def test_closing_does_not_wait_for_a_webhook_that_never_answers_however_much_is_
     hook.close()
     assert hook.running  # nobody waited for it
     listener.open.set()
-    wait_for(lambda: not hook.running, seconds=20)
+    wait_for(lambda: not hook.running)
     assert not hook.running

@@ -136,7 +136,7 @@ def test_every_batch_is_published_once_in_order_and_a_listener_that_fails_harms_
     made = follow()
     made.follower._listeners.insert(0, SimpleNamespace(see=lambda *_: 1 / 0))
     made.query.reader.finished.extend(report(batch) for batch in range(3))
-    wait_for(lambda: made.seen.batches == [0, 1, 2], seconds=20)
+    wait_for(lambda: made.seen.batches == [0, 1, 2])
     assert made.follower.last_batch == 2
     assert "a listener of 'app' failed; the query runs on" in caplog.text
 
@@ -174,7 +174,7 @@ def test_a_query_that_does_not_answer_any_more_is_not_followed_for_ever(follow):
 def test_metrics_that_cannot_be_read_are_one_failure_of_the_audit(follow):
     made = follow()
     made.query.reader.unavailable = "timed out"
-    wait_for(lambda: made.follower.audit_log.failures, seconds=20)
+    wait_for(lambda: made.follower.audit_log.failures)
     made.follower.stop()
     assert [failure.kind for failure in made.follower.audit_log.failures] == ["audit-unavailable"]
 
@@ -183,7 +183,7 @@ def test_a_dead_query_is_started_again_after_all_it_committed_was_reported(follo
     made = follow(revive=1)
     made.query.reader.finished.extend(report(batch) for batch in range(3))
     made.query.handle.die("out of memory")
-    wait_for(lambda: made.query.restarts == 1, seconds=20)
+    wait_for(lambda: made.query.restarts == 1)
     assert made.seen.batches == [0, 1, 2]
     assert made.follower.running
 
@@ -192,10 +192,10 @@ def test_a_batch_that_hangs_is_cancelled_and_the_batches_of_the_next_try_are_pub
     made = follow(batch_timeout=0.2)
     hung = made.query.handle
     hung.busy = True
-    wait_for(lambda: made.query.restarts == 1, seconds=20)
+    wait_for(lambda: made.query.restarts == 1)
     assert not hung.isActive
     made.query.reader.finished.extend(report(batch) for batch in range(3))
-    wait_for(lambda: made.seen.batches == [0, 1, 2], seconds=20)
+    wait_for(lambda: made.seen.batches == [0, 1, 2])
     assert made.query.restarts == 1
 
 
@@ -212,14 +212,14 @@ def test_a_query_whose_cause_of_death_was_removed_is_started_at_once(follow):
     made.follower.on_death(lambda message: bool(messages.append(message)))
     made.follower.on_death(lambda message: "hard end" in message)
     made.query.handle.die("past the hard end")
-    wait_for(lambda: made.query.restarts == 1, seconds=20)
+    wait_for(lambda: made.query.restarts == 1)
     assert messages == ["past the hard end"]
 
 
 def test_a_requested_restart_changes_the_query_and_starts_it_again(follow):
     made, restart = follow(), Restart("more tasks", pools={"work": 4})
     made.supervisor.request_restart(restart)
-    wait_for(lambda: made.query.restarts == 1, seconds=20)
+    wait_for(lambda: made.query.restarts == 1)
     assert made.query.changes == [restart]
 
 
@@ -227,7 +227,7 @@ def test_a_change_that_fails_is_reported_and_the_query_goes_on_as_it_was(follow)
     made = follow()
     made.query.change = lambda restart: 1 / 0
     made.supervisor.request_restart(Restart("more tasks", pools={"work": 4}))
-    wait_for(lambda: made.query.restarts == 1, seconds=20)
+    wait_for(lambda: made.query.restarts == 1)
     assert [failure.kind for failure in made.follower.audit_log.failures] == ["restart-incomplete"]
 
 

@@ -65,7 +65,7 @@ def story(quick, tmp_path_factory):
     batches = put_all(folder / "input", STORY.shape, seed=3)
     with doomed(folder, "story") as alive:
         wanted = expected(quick, folder, STORY.shape)
-        wait_for(lambda: not alive() or any(each["batch"] == LAST for each in notes(folder)), seconds=300)
+        wait_for(lambda: not alive() or any(each["batch"] == LAST for each in notes(folder)))
     before = notes(folder)
     assert not committed(folder, LAST), "the driver was to die in the middle of it"
     Run(quick, folder, Mode(STORY.shape)).finish()

@@ -73,7 +73,7 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
         by_tasks += [] if view.measured_imbalance is None else [view.measured_imbalance]
         return bool(view.plan.grids and by_tasks) and by_tasks[-1] < by_tasks[0] / 3
 
-    wait_for(feed, seconds=200)  # until a plan is in force, and the tasks of a batch show it
+    wait_for(feed)  # until a plan is in force, and the tasks of a batch show it
     for _ in range(MEASURED):
         feed()
     query.stop()
