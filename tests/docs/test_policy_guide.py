@@ -1,18 +1,27 @@
 """The guide's policy runs as it is written there."""
 
 import re
+import subprocess
 import sys
-from pathlib import Path
 from types import ModuleType
 from unittest.mock import create_autospec
 
 import pytest
 
 import foretide as ft
+from docs.pages import code_blocks, run
 from foretide.runtime.loop import attach
+from helpers import environment
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "policy.md"
-POLICY, TEST, ATTACH = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+POLICY, TEST, ATTACH, BY_NAME, REGISTRY_LINE = code_blocks("policy.md")
+REGISTER = """
+from foretide.control.policies.registry import POLICIES, PolicyKind
+POLICIES.update({%s})
+from foretide.settings.load import load_settings
+settings = load_settings(overrides=["night_shift.edge=parse", "control.policies=night_shift"], env={})
+(policy,) = settings.to_control().policies
+print(policy.name, policy.edge)
+"""
 
 
 @pytest.fixture
@@ -20,7 +29,7 @@ def guide(monkeypatch):
     """The first two code blocks, run in a module of their own."""
     module = ModuleType("policy_guide")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec(compile(POLICY + TEST, GUIDE, "exec"), vars(module))
+    run(POLICY + TEST, vars(module))
     return module
 
 
@@ -45,5 +54,11 @@ def test_by_day_all_tasks_are_wanted_and_an_unknown_edge_is_left_alone(guide):
 def test_it_is_attached_by_a_call_that_control_takes(guide, monkeypatch):
     control = create_autospec(attach.control)
     monkeypatch.setattr(attach, "control", control)
-    exec(compile(ATTACH, GUIDE, "exec"), {**vars(guide), "query": "a query"})
+    run(ATTACH, {**vars(guide), "query": "a query"})
     control.assert_called_once_with("a query", [guide.NightShift("parse"), "bypass"], mode="advise")
+
+
+def test_it_has_a_name_and_settings_once_it_is_in_the_registry():
+    code = POLICY + BY_NAME + REGISTER % REGISTRY_LINE  # in a process of its own: settings are read from the registry
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=False)
+    assert done.stdout == "night_shift parse\n", done.stderr

@@ -1,0 +1,28 @@
+"""Code blocks of the guides, by the file that each names in its first line."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+GUIDES = ROOT / "docs" / "guides"
+
+
+def code_blocks(page):
+    """All blocks of Python on a page, in order."""
+    return re.findall(r"```python\n(.*?)```", (GUIDES / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def blocks_by_file(page):
+    """The blocks that name a file, by its path."""
+    named = [(re.match(r"# (\S+\.py)", block), block) for block in code_blocks(page)]
+    return {match[1]: block for match, block in named if match}
+
+
+def run(block, names):
+    """Run a block as it is written, in a namespace."""
+    exec(compile(block, "guide", "exec"), names)
+
+
+def registry_entry(block, names):
+    """The entry that a block adds to a table, with the names that the table's own module has."""
+    return eval("{\n" + block + "}", names)
