@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from foretide.apps.app import App
     from foretide.apps.verify import Verification
-    from foretide.reports.run_plot import BatchRow
+    from foretide.reports import BatchRow
     from foretide.runtime.pipeline.submit import Pipeline
     from foretide.spark.sources.port import SourcePort
+
 
 _BAR_WIDTH = 40
 _LINE_SECONDS = 5.0

@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 
 from foretide.apps.taxi_join import City, build
-from foretide.cli.options import DurationOption, JsonOption, check_at_least
-from foretide.cli.run.runner import spark_session
+from foretide.cli.console import DurationOption, JsonOption, check_at_least
+from foretide.cli.run import spark_session
 from foretide.control.decisions.explain import summary
 from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control_folder.folder import ControlFolder
@@ -24,6 +24,7 @@ from foretide.settings.settings import Settings
 if TYPE_CHECKING:
     from foretide.control.decisions.decision import Decision
     from foretide.runtime.loop.controller import Controller
+
 
 _LINE_SECONDS = 5.0
 

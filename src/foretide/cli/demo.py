@@ -20,13 +20,13 @@ from foretide.apps.app import Load
 from foretide.apps.disturbance import cpu_hog, pin, pin_executors
 from foretide.apps.registry import APPS, find_app
 from foretide.apps.verify import Verification, origin_of
-from foretide.cli.options import DurationOption, JsonOption, PlotOption, check_at_least
-from foretide.cli.run.demo_join import join
-from foretide.cli.run.runner import AppRun, spark_session, warm_up
+from foretide.cli.console import DurationOption, JsonOption, PlotOption, check_at_least
+from foretide.cli.demo_join import join
+from foretide.cli.run import AppRun, spark_session, warm_up
 from foretide.control.decisions.explain import summary
 from foretide.control.world.setup import Latency
 from foretide.errors import EnvironmentNotReadyError
-from foretide.reports.run_plot import BatchRow, Disturbances, PlottedRun, draw_comparison
+from foretide.reports import BatchRow, Disturbances, PlottedRun, draw_comparison
 from foretide.runtime.loop.attach import control
 from foretide.settings.load import load_settings
 from foretide.spark.executors.executors import driver_pid
@@ -34,6 +34,7 @@ from foretide.spark.executors.executors import driver_pid
 if TYPE_CHECKING:
     from foretide.control.decisions.decision import Decision
     from foretide.runtime.loop.controller import Controller
+
 
 _APP = "url-count"
 _SLOWED, _OTHER = "0", "1"
