@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from foretide.durations import parse_duration
@@ -23,6 +22,14 @@ _MAX_WITH_DECIMALS = 1000
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[float], None]]:
     """A bar on stderr, as stdout holds the result alone; yields a function that sets the completed share."""
+    from rich.progress import (  # noqa: PLC0415 - only for commands that take long
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=1.0)

@@ -20,11 +20,11 @@ from foretide.cli.settings import ConfigOption, SetOption, chosen_settings
 from foretide.control.decisions.decision_json import to_data
 from foretide.control.simulation.scenario import control_scenario_of, load_of
 from foretide.control.simulation.simulate import ControlReport, simulate_control
-from foretide.planning.explain import duration
+from foretide.planning.what_if import duration
 from foretide.reports import draw_simulation
+from foretide.simulation.pipeline import simulate as run_scenario
 from foretide.simulation.results import Estimate
 from foretide.simulation.scenario import scenario_of, simulation_plan
-from foretide.simulation.simulate import simulate as run_scenario
 
 if TYPE_CHECKING:
     from foretide.queueing.model import Model

@@ -66,7 +66,6 @@ class RowBatch:
     """The rows of a batch while it runs.
 
     Attributes:
-        start: When the batch started.
         waiting: Rows for each operator, by position, in the pieces they came in.
         processed: Rows of each stage that has ended, and when it did.
         returned: Rows for the next batch.
