@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.bar import Bar
 from rich.console import Console, Group
@@ -29,24 +29,7 @@ _LINE_SECONDS = 5.0
 _MAX_LINES = 5
 
 
-class RunView(Protocol):
-    """Shows a run."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *error: object) -> None: ...
-    def say(self, event: str) -> None:
-        """Show an event."""
-
-    def update(self, batches: Sequence[BatchRow]) -> None:
-        """Show the batches so far."""
-
-    def conclude(
-        self, console: Console, pipeline: Pipeline, verification: Verification, summary: dict[str, Any]
-    ) -> None:
-        """Show the result."""
-
-
-def open_view(console: Console, app: App, plan: SourcePort[Any], ratio: str | None) -> RunView:
+def open_view(console: Console, app: App, plan: SourcePort[Any], ratio: str | None) -> PlainLines:
     """A live page on a terminal, lines elsewhere."""
     kind = LivePage if console.is_terminal and not console.is_dumb_terminal else PlainLines
     return kind(console, app, plan, ratio)

@@ -61,7 +61,7 @@ def run_pipeline(
     scenario: Scenario, rng: np.random.Generator, progress: Callable[[float], None], window: int = _WINDOW
 ) -> Records:
     """Run the scenario to its end and return its records; `progress` is called with the share of time passed."""
-    records = Records.of_pipeline(scenario)
+    records = Records.of(scenario)
     generators = rng.spawn(len(records.tuples))
     operators = [SimulatedOperator(scenario, i, each, records) for i, each in enumerate(generators)]
     parts = [_part(members, operators, records) for members in components(scenario.network.successors)]

@@ -194,18 +194,11 @@ class Records:
     batches: list[tuple[float, float, int]] = field(default_factory=list)
 
     @classmethod
-    def of_pipeline(cls, scenario: Scenario) -> Records:
-        """Records in which tuples hold the workers."""
+    def of(cls, scenario: Scenario) -> Records:
+        """Empty records."""
         time_bins = TimeBins(scenario.warmup, scenario.duration, scenario.batches)
-        meters = [Meter(time_bins) for _ in scenario.network.operators]
-        return cls(time_bins, TupleTrees(), meters, meters)
-
-    @classmethod
-    def of_batches(cls, scenario: Scenario) -> Records:
-        """Records in which tasks hold the cores."""
-        time_bins = TimeBins(scenario.warmup, scenario.duration, scenario.batches)
-        tuples, work = ([Meter(time_bins) for _ in scenario.network.operators] for _ in range(2))
-        return cls(time_bins, TupleTrees(), tuples, work)
+        tuples, tasks = ([Meter(time_bins) for _ in scenario.network.operators] for _ in range(2))
+        return cls(time_bins, TupleTrees(), tuples, tasks if scenario.batching else tuples)
 
 
 def report(scenario: Scenario, records: Records) -> SimulationResult:

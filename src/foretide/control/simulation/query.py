@@ -286,4 +286,4 @@ def _random_rows(
         routes={name: (RouteChange(tuple(each), spread="even"),) for name, each in weights.items()},
         batching=replace(scenario.costs, cores=scenario.executors * scenario.cores_per_executor),
     )
-    return RandomRows(whole, rng, Records.of_batches(whole))
+    return RandomRows(whole, rng, Records.of(whole))
