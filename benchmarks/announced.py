@@ -29,7 +29,7 @@ from foretide.forecasting.workers.forecaster import WorkerForecaster
 from foretide.forecasting.workers.frames import MachineFrame
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.fluid import RowLoad
+from foretide.simulation.batches import RowLoad
 
 TIME = "worker_tuple_execution_time_ms"
 DISK = "worker_disk_read_bytes_per_second"

@@ -43,7 +43,7 @@ from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Snapshot
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.fluid import RowLoad
+from foretide.simulation.batches import RowLoad
 from foretide.workloads.traces import load_trace
 
 INTERVAL = 30.0

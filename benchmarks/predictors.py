@@ -11,7 +11,7 @@ from foretide.control.simulation.scenario import ControlScenario
 from foretide.control.simulation.simulate import ControlReport
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.world import World
-from foretide.simulation.fluid import RowLoad
+from foretide.simulation.batches import RowLoad
 
 Predictor = Callable[[Sequence[float], int], float]
 """From the rates of all intervals so far (at least one), the rate a number of intervals ahead."""

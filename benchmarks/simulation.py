@@ -16,9 +16,9 @@ import numpy as np
 
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
+from foretide.simulation.pipeline import simulate
 from foretide.simulation.routes import RouteChange
 from foretide.simulation.scenario import Scenario
-from foretide.simulation.simulate import simulate
 from foretide.simulation.workers import Outage, Slowdown
 
 NAMES = ("read", "parse", "count", "write")

@@ -81,8 +81,11 @@ def _imports() -> Iterator[tuple[str, object]]:
     for module in ("foretide", "foretide.control.step", "foretide.settings.settings"):
         yield f"import {module}: CPU seconds, modules", _fresh(f"import {module}")
     for arguments in (["--help"], ["plan", "--help"], ["status", "--help"], ["settings"], ["list"]):
-        run = f"import runpy\nsys.argv = ['foretide', *{arguments}]\ntry:\n    runpy.run_module('foretide', run_name='__main__')\n"
-        yield f"foretide {' '.join(arguments)}: CPU seconds, modules", _fresh(run + "except SystemExit:\n    pass")
+        run = (
+            f"import runpy\nsys.argv = ['foretide', *{arguments}]\n"
+            "try:\n    runpy.run_module('foretide', run_name='__main__')\nexcept SystemExit:\n    pass"
+        )
+        yield f"foretide {' '.join(arguments)}: CPU seconds, modules", _fresh(run)
 
 
 def _fresh(code: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from foretide.cli.main import app
-from foretide.cli.settings_options import chosen_settings
+from foretide.cli.settings import chosen_settings
 from foretide.errors import SettingsError
 from foretide.settings.reference import SETTINGS
 

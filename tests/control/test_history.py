@@ -29,7 +29,7 @@ from foretide.joins.view import JoinView
 from foretide.metrics.metric import Sample
 from foretide.metrics.smoothing import Fading
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.fluid import RowLoad
+from foretide.simulation.batches import RowLoad
 
 names = st.text(min_size=1, max_size=5)
 weights = st.lists(st.floats(0, 9), max_size=4).map(tuple)

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from foretide.metrics.catalogue.worker import JVM, JVM_RULES, PROCESS
-from foretide.probes.jvm import JvmProbe, figures, parse_hsperfdata, published_file
-from foretide.probes.workers import WorkerProbe
+from foretide.probes.workers import JvmProbe, WorkerProbe, figures, parse_hsperfdata, published_file
 
 PROGRAM = textwrap.dedent("""
     import java.util.ArrayList;

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from foretide.metrics.catalogue.machine import CORE, CORE_RULES, HOST_RULES, MACHINE
-from foretide.probes.local_machine import LocalMachine
-from foretide.probes.machine import MachineCounters, machine_samples
+from foretide.probes.machine import LocalMachine, MachineCounters, machine_samples
 
 BUSY = dict.fromkeys(("nice", "iowait", "irq", "softirq", "steal"), 0.0)
 

@@ -13,8 +13,7 @@ from dataclasses import replace
 import pytest
 
 from foretide.metrics.catalogue.worker import PROCESS, PROCESS_RULES, WORKER
-from foretide.probes.process import ProcessCounters, ProcessProbe, process_samples
-from foretide.probes.process_files import ThreadCounters, read_stat
+from foretide.probes.process import ProcessCounters, ProcessProbe, ThreadCounters, process_samples, read_stat
 
 EARLIER = ProcessCounters(
     at=1000.0,

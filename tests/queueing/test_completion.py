@@ -13,8 +13,8 @@ from foretide.queueing.completion import expected_completion_time
 from foretide.queueing.model import Model, SimulationPlan
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.queueing.sojourn import expected_sojourns, expected_total_sojourn, utilization
+from foretide.simulation.pipeline import simulate
 from foretide.simulation.scenario import scenario_of
-from foretide.simulation.simulate import simulate
 
 
 def fork(ways: int, rate: float, service: float = 1.0, scv: float = 1.0) -> Network:

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretide.queueing.erlang import _inverse_erlang_b, erlang_c, mmk_wait, mmk_wait_curves
 from foretide.queueing.network import Network, Operator
-from foretide.queueing.sojourn import expected_sojourns
+from foretide.queueing.sojourn import _inverse_erlang_b, erlang_c, expected_sojourns, mmk_wait, mmk_wait_curves
 
 CLOSE = 1e-9
 TINY = mp.mpf(10) ** -300

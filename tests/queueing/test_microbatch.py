@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretide.errors import BatchOverloadError
-from foretide.queueing.microbatch import BatchModel, StagePlan, batch_model, stage_work
+from foretide.planning.batches import BatchModel, StagePlan, batch_model, stage_work
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from foretide.reports.run_plot import BatchRow, Disturbances, PlottedRun, draw_comparison, draw_run
+from foretide.reports import BatchRow, Disturbances, PlottedRun, draw_comparison, draw_run
 
 
 def batch(number, per_task=(3, 1), p99=0.5):

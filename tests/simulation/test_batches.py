@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from foretide.queueing.microbatch import BatchModel, StagePlan
+from foretide.planning.batches import BatchModel, StagePlan
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
+from foretide.simulation.pipeline import simulate
 from foretide.simulation.routes import RouteChange
 from foretide.simulation.scenario import Scenario
-from foretide.simulation.simulate import simulate
 from foretide.simulation.workers import Outage, Slowdown
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.batches import MicroBatches
-from foretide.simulation.fluid import FluidRows, RowLoad
+from foretide.simulation.batches import FluidRows, MicroBatches, RowLoad
 from foretide.simulation.routes import RouteChange
 from foretide.simulation.rows import run_batches
 from foretide.simulation.scenario import Scenario

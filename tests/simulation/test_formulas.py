@@ -8,9 +8,9 @@ import pytest
 from foretide.queueing.completion import expected_completion_time
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.queueing.sojourn import expected_sojourns, expected_total_sojourn
+from foretide.simulation.pipeline import simulate
 from foretide.simulation.routes import RouteChange
 from foretide.simulation.scenario import Scenario
-from foretide.simulation.simulate import simulate
 
 
 def erlang_c(k, load):

@@ -8,9 +8,9 @@ import pytest
 
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
+from foretide.simulation.pipeline import simulate
 from foretide.simulation.routes import RouteChange
 from foretide.simulation.scenario import Scenario
-from foretide.simulation.simulate import simulate
 from foretide.simulation.workers import Outage, Slowdown
 
 RECORDED = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))

@@ -6,11 +6,10 @@ import pytest
 from foretide.errors import ModelError
 from foretide.queueing.model_file import model_from_toml
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.pipeline import run_pipeline
+from foretide.simulation.pipeline import run_pipeline, simulate
 from foretide.simulation.results import report
 from foretide.simulation.routes import RouteChange
 from foretide.simulation.scenario import Scenario, scenario_of
-from foretide.simulation.simulate import simulate
 from foretide.simulation.variation import ArrivalStream, RateCurve, Variation
 from foretide.simulation.workers import Outage, Slowdown
 

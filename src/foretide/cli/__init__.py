@@ -1,4 +1,4 @@
-"""The command line: one file a command."""
+"""The command line: a file for each command, or for a few that belong together."""
 
 from foretide.cli.main import app
 

@@ -1,8 +1,10 @@
-"""`foretide settings`: the settings in force, and where each came from."""
+"""`foretide settings`: the settings in force, and where each came from; and the options of commands that take them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,10 +12,28 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from foretide.cli.options import JsonOption
-from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
-from foretide.settings.load import EffectiveSetting, effective_settings
+from foretide.cli.console import JsonOption
+from foretide.control.policies.registry import POLICIES
+from foretide.settings.load import EffectiveSetting, effective_settings, load_settings
 from foretide.settings.reference import display
+from foretide.settings.settings import Settings
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="The settings file; by default FORETIDE_CONFIG, or foretide.toml in this folder."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting, such as guards.cooldown=30; may be repeated."),
+]
+PolicyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help=f"One of {', '.join(POLICIES)}; may be repeated, the first one ranks highest.",
+    ),
+]
 
 
 def settings(
@@ -47,3 +67,15 @@ def _table(found: list[EffectiveSetting]) -> Table:
         style = "dim" if each.source == "default" else None
         table.add_row(each.setting.path, Text(display(each.value)), Text(each.source), style=style)
     return table
+
+
+def chosen_settings(
+    config: Path | None = None, sets: Sequence[str] | None = None, policies: Sequence[str] | None = None
+) -> Settings:
+    """The settings in force; `--policy a --policy b` is `--set control.policies=a,b`.
+
+    >>> chosen_settings(policies=["hot_keys", "prediction_error"]).control.policies
+    ('hot_keys', 'prediction_error')
+    """
+    ranked = [f"control.policies={','.join(policies)}"] if policies else []
+    return load_settings(config, [*(sets or ()), *ranked])

@@ -16,7 +16,6 @@ from typing import Any
 from foretide.control.arbitration import arbitrate
 from foretide.control.decisions.decision import (
     ORDERS,
-    ControlMode,
     Decision,
     Effect,
     Wish,
@@ -29,6 +28,7 @@ from foretide.control.guards import guard
 from foretide.control.memory import ControlMemory
 from foretide.control.policies.policy import Policy
 from foretide.control.settings import GuardSettings
+from foretide.control.world.setup import ControlMode
 from foretide.control.world.world import Request, World
 from foretide.errors import ControlError
 

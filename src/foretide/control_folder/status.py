@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from foretide.codec import from_json, to_json
-from foretide.control.decisions.decision import ControlMode
-from foretide.control.world.setup import Target
+from foretide.control.world.setup import ControlMode, Target
 from foretide.control_folder.filesystem import Filesystem
 from foretide.errors import CodecError
 from foretide.metrics.audit import AuditFailure

@@ -64,10 +64,8 @@ class ProgressState:
     """What Storm's tuner remembers of a source.
 
     Attributes:
-        limit: Max pending now.
         action: What it did last.
         progress: Progress of the last period; None before the first.
-        before_increase: The limit before the last increase.
         unchanged: Consecutive periods without a change.
     """
 
@@ -93,8 +91,7 @@ class ProgressTuner:
             paper uses the word without a number.
         step_size: Share by which the limit goes up, and goes down at least.
         patience: Periods of no change after which it tries an increase all the same.
-        min_limit: Smallest limit; with 0 in flight nothing would ever be seen again.
-        max_limit: Largest limit.
+        min_limit: With 0 in flight nothing would ever be seen again.
     """
 
     similar: float = 0.05
@@ -179,8 +176,6 @@ class LatencyTuner:
         band: From `band * target` to `target` nothing is changed, so that noise does not move the limit.
         step_size: Most the limit goes up in a period, as a share.
         max_cut: Most it goes down in a period, as a share: one bad reading must not starve the query.
-        min_limit: Smallest limit.
-        max_limit: Largest limit.
     """
 
     target: float

@@ -22,17 +22,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretide.errors import BudgetTooSmallError, IdleNetworkError, LatencyOutOfReachError, OverloadError
-from foretide.queueing.erlang import mmk_wait_curves
-from foretide.queueing.sojourn import fewest_array
+from foretide.queueing.sojourn import fewest_array, mmk_wait_curves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from foretide.queueing.network import Network
+    from foretide.queueing.network import Floats, Network
 
-    Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
     Chosen = slice | NDArray[np.bool_]
 
@@ -73,7 +71,7 @@ def assign_processors(network: Network, budget: int, pools: Mapping[str, int] | 
 
     Args:
         network: What flows where, and how much.
-        budget: K_max: processors to assign.
+        budget: K_max.
         pools: Most processors an operator can have; those left out are not limited.
 
     Raises:

@@ -71,11 +71,9 @@ class Proposal:
     """What to do, what it brings and costs, and why.
 
     Attributes:
-        move: Stay, or in which way to move.
         processors: By operator, from now on; the present ones for a stay.
         gain: What the move brings over the horizon; infinite out of overload.
         cost: What the pause costs, in the same unit: tuple-seconds, processor-seconds for a release.
-        reason: In plain words.
     """
 
     move: Move
@@ -106,7 +104,7 @@ def propose(
         network: With rates as measured or forecast.
         current: Processors by operator now.
         goals: Bounds, cost and horizon.
-        measured: Mean total sojourn time as measured, in seconds.
+        measured: Mean total sojourn time in seconds.
         since_last: Seconds since the last re-allocation.
         pools: Most processors an operator can have.
     """

@@ -30,12 +30,10 @@ class ReplicaInput:
     """What was measured of an operator in the interval that has just ended.
 
     Attributes:
-        name: Unique among the bolts.
         execution_time: Seconds one event takes (et in pa-sps).
         processed: Events it processed (mu).
         queued: Events it received and has not processed yet (|q|).
         pool: Replicas there are in all.
-        active: Replicas active now.
     """
 
     name: str
@@ -98,7 +96,7 @@ def plan_replicas(
 
     Args:
         bolts: What was measured of each operator.
-        edges: What was sent between them; must form a DAG.
+        edges: What was sent between them; a DAG.
         forecast: Events expected to enter from outside in the next interval, by bolt (lambda_G); a
             bolt that is not named gets none. New events only, no backlog.
         interval: Seconds of one interval (td).

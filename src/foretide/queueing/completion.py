@@ -26,18 +26,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretide.queueing.erlang import erlang_c
-from foretide.queueing.sojourn import expected_sojourns, expected_total_sojourn, processor_array
+from foretide.queueing.sojourn import erlang_c, expected_sojourns, expected_total_sojourn, processor_array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
-    from foretide.queueing.network import Network
-
-    Floats = NDArray[np.float64]
-
+    from foretide.queueing.network import Floats, Network
 
 _POINTS = 4096
 _TAIL = 1e-9

@@ -82,10 +82,6 @@ class SimulationPlan:
         mode: "pipeline" (queues between operators that run at the same time) or "micro-batch".
         duration: Seconds of simulated time.
         warm_up: Seconds at the start that are left out of the answers.
-        seed: Of the random numbers; the same seed gives the same run.
-        curve: External arrivals over time.
-        slow_workers: Replicas that are slow for a while.
-        failures: Replicas that are gone for a while.
         routes: Weights by replica of an operator (4, 3, 1), where they are not all equal.
     """
 
@@ -104,11 +100,9 @@ class Model:
     """A network and everything that is known about how it runs.
 
     Attributes:
-        network: Operators, flows and external arrivals.
         processors: Processors (active replicas) an operator has now; may leave operators out.
         pools: Most processors an operator can have; those left out are not limited.
         micro_batch: Costs of a batch, if the model is of Spark's micro-batch mode.
-        simulation: What a simulation should do, if the file has one.
     """
 
     network: Network

@@ -98,11 +98,15 @@ def model_from(data: Mapping[str, Any]) -> Model:
             count = entry.whole(name, None, minimum=1)
             if count is not None:
                 counts[operator.name] = count
-    flows = [_flow(entry) for entry in file.tables("flow")]
+    flows = [Flow(entry.text("from"), entry.text("to"), entry.number("gain", 1.0)) for entry in file.tables("flow")]
     micro_batch = _micro_batch(file.table_of("micro_batch"))
     simulation = _simulation(file.table_of("simulation"), {operator.name for operator in operators})
     file.finish()
-    problems += _pool_problems(processors, pools)
+    problems += [
+        Problem(f"operator '{name}'", f"has {count} processors of a pool of {pools[name]}", "Enlarge the pool.")
+        for name, count in processors.items()
+        if count > pools.get(name, count)
+    ]
     network = _network(operators, flows, external, problems)
     return Model(network, processors, pools, micro_batch, simulation)
 
@@ -129,18 +133,6 @@ def _operator(entry: FieldReader) -> Operator:
         arrival_scv=entry.number("arrival_scv", 1.0),
         splits=entry.flag("splits"),
     )
-
-
-def _flow(entry: FieldReader) -> Flow:
-    return Flow(entry.text("from"), entry.text("to"), entry.number("gain", 1.0))
-
-
-def _pool_problems(processors: Mapping[str, int], pools: Mapping[str, int]) -> list[Problem]:
-    return [
-        Problem(f"operator '{name}'", f"has {count} processors of a pool of {pools[name]}", "Enlarge the pool.")
-        for name, count in processors.items()
-        if count > pools.get(name, count)
-    ]
 
 
 def _micro_batch(table: FieldReader | None) -> BatchCosts | None:

@@ -11,8 +11,8 @@ from annotated_types import Ge
 from typing_extensions import Doc
 
 from foretide.bounds import Bounded, OneOf
-from foretide.control.decisions.decision import ControlMode
 from foretide.control.policies.registry import POLICIES
+from foretide.control.world.setup import ControlMode
 from foretide.durations import Seconds
 
 

@@ -1,4 +1,4 @@
-"""Simulates a pipeline of queues: operators that run at the same time, each with its workers.
+"""Simulates scenarios: here pipelines of queues, operators that run at the same time; micro-batches in `rows`.
 
 Queues have no limit, so what an operator does depends only on what reached it before. Operators are
 therefore taken in the order of the flows, one window of simulated time after the other, whole arrays at a
@@ -18,30 +18,50 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretide.graphs import components
-from foretide.simulation.results import Records
+from foretide.simulation.results import Records, report
 from foretide.simulation.routes import Emitter, Router
+from foretide.simulation.rows import run_batches
 from foretide.simulation.variation import ArrivalStream, Floats, Integers, one_by_one
 from foretide.simulation.workers import RoutedStation, SharedStation, Station, UnevenStation, timelines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from foretide.simulation.results import SimulationResult
     from foretide.simulation.scenario import Scenario
     from foretide.simulation.tally import TupleTrees
 
     Serve = Callable[[Floats, Floats], Floats]
     Waiting = tuple[float, int, int, int, float | None, float]
 
-
 _WINDOW = 50_000
 """Tuples a window at the busiest operator: enough for arrays to pay off, few enough for any memory."""
+
+
+def simulate(
+    scenario: Scenario, rng: np.random.Generator, progress: Callable[[float], None] = lambda _: None
+) -> SimulationResult:
+    """Simulate a scenario.
+
+    >>> from foretide.queueing.network import Network, Operator
+    >>> from foretide.simulation.scenario import Scenario
+    >>> network = Network((Operator("parse", service_rate=10.0),), external={"parse": 14.0})
+    >>> result = simulate(Scenario(network, {"parse": 2}, duration=3000.0), np.random.default_rng(1))
+    >>> result.operator("parse").utilization.covers(0.7)
+    True
+
+    The same state of the generator gives the same result. `progress` is told from time to time what share of the
+    simulated time has passed, 0 to 1.
+    """
+    run = run_batches if scenario.batching else run_pipeline
+    return report(scenario, run(scenario, rng, progress))
 
 
 def run_pipeline(
     scenario: Scenario, rng: np.random.Generator, progress: Callable[[float], None], window: int = _WINDOW
 ) -> Records:
     """Run the scenario to its end and return its records; `progress` is called with the share of time passed."""
-    records = Records.of_pipeline(scenario)
+    records = Records.of(scenario)
     generators = rng.spawn(len(records.tuples))
     operators = [SimulatedOperator(scenario, i, each, records) for i, each in enumerate(generators)]
     parts = [_part(members, operators, records) for members in components(scenario.network.successors)]

@@ -48,14 +48,11 @@ class OperatorResult:
     """What one operator did.
 
     Attributes:
-        name: The operator.
-        workers: Its pool.
         arrived: Tuples that reached it over the whole run.
         served: Tuples it processed; equal to `arrived`, as nothing is lost.
         replayed: Times that work was lost with its worker and done again (tuples; in micro-batches, tasks).
         utilization: Share of its workers' time (in micro-batches: of all cores' time) spent working.
         queue_length: Tuples waiting, not counting those being worked on.
-        throughput: Tuples processed a second.
         sojourn: Seconds from reaching the operator to being processed.
     """
 
@@ -106,8 +103,6 @@ class SimulationResult:
         completion_time: Mean of the same.
         total_sojourn: Mean over trees of the SUM of the sojourn times of all its tuples (drs eq 4). With forks it is
             more than the completion time, as branches are worked on at the same time.
-        operators: In the network's order.
-        timeline: Latency and queues over time.
         batches: Only for micro-batches.
     """
 
@@ -187,8 +182,6 @@ class Records:
     """Everything a run writes down.
 
     Attributes:
-        time_bins: The measured stretch of time.
-        trees: The tuple trees.
         tuples: An operator's tuples, by position.
         work: Who held its workers: the tuples themselves, or in micro-batches the tasks.
         batches: (start, commit, rows) of each micro-batch.
@@ -201,18 +194,11 @@ class Records:
     batches: list[tuple[float, float, int]] = field(default_factory=list)
 
     @classmethod
-    def of_pipeline(cls, scenario: Scenario) -> Records:
-        """Records in which tuples hold the workers."""
+    def of(cls, scenario: Scenario) -> Records:
+        """Empty records."""
         time_bins = TimeBins(scenario.warmup, scenario.duration, scenario.batches)
-        meters = [Meter(time_bins) for _ in scenario.network.operators]
-        return cls(time_bins, TupleTrees(), meters, meters)
-
-    @classmethod
-    def of_batches(cls, scenario: Scenario) -> Records:
-        """Records in which tasks hold the cores."""
-        time_bins = TimeBins(scenario.warmup, scenario.duration, scenario.batches)
-        tuples, work = ([Meter(time_bins) for _ in scenario.network.operators] for _ in range(2))
-        return cls(time_bins, TupleTrees(), tuples, work)
+        tuples, tasks = ([Meter(time_bins) for _ in scenario.network.operators] for _ in range(2))
+        return cls(time_bins, TupleTrees(), tuples, tasks if scenario.batching else tuples)
 
 
 def report(scenario: Scenario, records: Records) -> SimulationResult:

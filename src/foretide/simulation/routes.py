@@ -16,6 +16,7 @@ from foretide.simulation.variation import Floats, Integers, one_by_one
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+Spread = Literal["random", "even"]
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -36,12 +37,10 @@ class RouteChange:
 
     weights: tuple[float, ...]
     since: float = 0.0
-    spread: Literal["random", "even"] = "random"
+    spread: Spread = "random"
 
     @classmethod
-    def first(
-        cls, active: int, pool: int, since: float = 0.0, spread: Literal["random", "even"] = "random"
-    ) -> RouteChange:
+    def first(cls, active: int, pool: int, since: float = 0.0, spread: Spread = "random") -> RouteChange:
         """An equal split over the first `active` tasks of the pool."""
         return cls((1.0,) * active + (0.0,) * (pool - active), since, spread)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def run_batches(scenario: Scenario, rng: np.random.Generator, progress: Callable[[float], None]) -> Records:
     """Run the scenario to its end and return its records; `progress` is called with the share of time passed."""
-    records = Records.of_batches(scenario)
+    records = Records.of(scenario)
     rows, costs = RandomRows(scenario, rng, records), _costs(scenario)
     cores = {index: _cores(scenario, name) for index, name in enumerate(scenario.network.names)}
     batches = MicroBatches(scenario.network, scenario.workers, costs, rows, cores)
@@ -66,7 +66,6 @@ class RowBatch:
     """The rows of a batch while it runs.
 
     Attributes:
-        start: When the batch started.
         waiting: Rows for each operator, by position, in the pieces they came in.
         processed: Rows of each stage that has ended, and when it did.
         returned: Rows for the next batch.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from foretide.errors import ModelError, Problem
 from foretide.queueing.model import SimulationPlan
-from foretide.simulation.routes import RouteChange, route_problems
+from foretide.simulation.routes import RouteChange, Spread, route_problems
 from foretide.simulation.variation import Family, RateCurve, Variation
 from foretide.simulation.workers import Outage, Slowdown
 
@@ -122,7 +122,7 @@ def _name_problems(scenario: Scenario) -> Iterator[Problem]:
 def _event_problems(scenario: Scenario) -> Iterator[Problem]:
     for event in scenario.events:
         where = f"worker {event.worker} of {event.operator or 'the cores'}"
-        size = _size(scenario, event.operator)
+        size = scenario.batching.cores if scenario.batching else scenario.workers.get(event.operator or "", 0)
         if scenario.batching is None and event.operator is None:
             yield Problem(where, "belongs to no operator", "Say whose it is; only micro-batches have cores.")
         elif not 0 <= event.worker < size:
@@ -140,12 +140,6 @@ def _lasting_problems(where: str, event: Slowdown | Outage) -> Iterator[Problem]
     elif speed == 0 and not math.isfinite(event.end):
         what = "never comes back, so what it has is never processed"
         yield Problem(where, what, "Let that end, or give the operator one worker less.")
-
-
-def _size(scenario: Scenario, operator: str | None) -> int:
-    if scenario.batching is not None:
-        return scenario.batching.cores
-    return scenario.workers.get(operator or "", 0)
 
 
 def scenario_of(model: Model) -> Scenario:
@@ -178,14 +172,19 @@ def scenario_of(model: Model) -> Scenario:
     if plan.mode == "micro-batch" and batching is None:
         problem = Problem("simulation", "mode is micro-batch, but no batch costs are given", "Add [micro_batch].")
         raise ModelError([problem])
-    workers = _pools(model) if batching else _servers(model, plan)
+    workers = {**model.processors, **model.pools}
+    if batching:
+        active = {name: (1.0,) * model.processors.get(name, pool) for name, pool in workers.items()}
+    else:  # those who share a queue are all active; of a routed pool, the route says who is
+        active = {}
+        workers |= {name: count for name, count in model.processors.items() if name not in plan.routes}
     return Scenario(
         model.network,
         workers,
         duration=plan.duration,
         warmup=plan.warm_up,
         curves={name: rate_curve(rate, plan.curve) for name, rate in model.network.external.items() if rate > 0},
-        routes=_even_routes(model, plan, workers) if batching else _random_routes(plan, workers),
+        routes=_routes({**active, **plan.routes}, workers, "even" if batching else "random"),
         slowdowns=tuple(
             Slowdown(slow.replica, slow.start, slow.end, 1 / slow.factor, slow.operator) for slow in plan.slow_workers
         ),
@@ -199,16 +198,6 @@ def simulation_plan(model: Model) -> SimulationPlan:
     return model.simulation or SimulationPlan(mode="micro-batch" if model.micro_batch else "pipeline")
 
 
-def _pools(model: Model) -> dict[str, int]:
-    return {**model.processors, **model.pools}
-
-
-def _servers(model: Model, plan: SimulationPlan) -> dict[str, int]:
-    """Those who share a queue are all active; of a routed pool, the route says who is."""
-    pools = _pools(model)
-    return {**pools, **{name: count for name, count in model.processors.items() if name not in plan.routes}}
-
-
 def rate_curve(rate: float, curve: ArrivalCurve) -> RateCurve:
     """The curve's factors on a rate; a factor of 1 holds until the first point."""
     points = curve.points
@@ -218,18 +207,11 @@ def rate_curve(rate: float, curve: ArrivalCurve) -> RateCurve:
     return RateCurve(since, tuple(rate * factor for factor in factors), curve.shape)
 
 
-def _random_routes(plan: SimulationPlan, workers: dict[str, int]) -> dict[str, tuple[RouteChange, ...]]:
-    return {name: (RouteChange(_padded(weights, workers.get(name, 0))),) for name, weights in plan.routes.items()}
-
-
-def _even_routes(model: Model, plan: SimulationPlan, workers: dict[str, int]) -> dict[str, tuple[RouteChange, ...]]:
-    active = {name: (1.0,) * model.processors.get(name, pool) for name, pool in workers.items()}
-    return {
-        name: (RouteChange(_padded(weights, workers.get(name, 0)), spread="even"),)
-        for name, weights in {**active, **plan.routes}.items()
-    }
-
-
-def _padded(weights: tuple[float, ...], pool: int) -> tuple[float, ...]:
+def _routes(
+    weights: Mapping[str, tuple[float, ...]], workers: dict[str, int], spread: Spread
+) -> dict[str, tuple[RouteChange, ...]]:
     """Tasks of the pool that no weight is given for are inactive."""
-    return weights + (0.0,) * (pool - len(weights))
+    return {
+        name: (RouteChange(given + (0.0,) * (workers.get(name, 0) - len(given)), spread=spread),)
+        for name, given in weights.items()
+    }

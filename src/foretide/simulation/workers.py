@@ -28,9 +28,6 @@ class Slowdown:
     """A worker that runs at `speed` times its usual pace from `start` to `end`; a speed of 0 hangs.
 
     Attributes:
-        worker: Its number, from 0.
-        start: Seconds.
-        end: Seconds.
         speed: 0.25 takes four times as long; above 1 is faster. Slowdowns that overlap multiply.
         operator: Whose worker; None for a core that all stages share (micro-batches).
     """

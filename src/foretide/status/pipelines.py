@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from foretide.control.decisions.decision import ControlMode
+from foretide.control.world.setup import ControlMode
 from foretide.control_folder.folder import ControlFolder
 from foretide.control_folder.status import ControlStatus, PipelineStatus
 from foretide.errors import ControlFolderError

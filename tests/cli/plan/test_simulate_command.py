@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from foretide.cli import app
-from foretide.cli.plan.simulate import simulate
+from foretide.cli.simulate import simulate
 from foretide.errors import EnvironmentNotReadyError, ForetideError, ModelError
 
 MODEL = """

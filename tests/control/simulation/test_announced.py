@@ -18,7 +18,7 @@ from foretide.forecasting.workers.forecaster import WorkerForecaster
 from foretide.forecasting.workers.frames import MachineFrame
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.fluid import RowLoad
+from foretide.simulation.batches import RowLoad
 
 pytestmark = pytest.mark.soak  # trains a net; test_simulate has the same with a forecast made by hand
 

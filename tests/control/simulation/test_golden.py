@@ -20,7 +20,7 @@ from foretide.control.step import Control
 from foretide.control.world.setup import Target
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.fluid import RowLoad
+from foretide.simulation.batches import RowLoad
 
 RECORDED = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
 

@@ -33,10 +33,10 @@ from foretide.control.step import Control
 from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.setup import Target
 from foretide.errors import ControlError, ModelError
-from foretide.queueing.microbatch import batch_model
+from foretide.planning.batches import batch_model
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.simulation.fluid import RowLoad
+from foretide.simulation.batches import RowLoad
 from foretide.simulation.routes import RouteChange
 from foretide.simulation.rows import run_batches
 from foretide.simulation.scenario import Scenario

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from foretide.control.actions.registry import Action, Quarantine, Release, SetReplicas, SetSplit
+from foretide.control.world.setup import ControlMode
 from foretide.control.world.world import World
 from foretide.metrics.from_tasks import SLOWNESS
 from foretide.metrics.snapshot import Key, Known
 
-ControlMode = Literal["act", "advise"]
 Outcome = Literal["better", "worse", "no clear change", "unclear", "never observed"]
 
 _QUERY_METRICS = ("batch", "input_rows_per_second", "processed_rows_per_second", "batch_duration_ms", "latency_mean_ms",

@@ -23,10 +23,9 @@ from foretide.control.world.setup import Target
 from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.errors import BatchOverloadError, BudgetTooSmallError, LatencyOutOfReachError, PlanningError
-from foretide.planning.batches import BatchPlan, min_cores, plan_batches
+from foretide.planning.batches import BatchPlan, batch_model, min_cores, plan_batches
 from foretide.planning.processors import assign_processors
 from foretide.planning.reallocation import Goals, Move, propose
-from foretide.queueing.microbatch import batch_model
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Network
 from foretide.queueing.sojourn import expected_total_sojourn

@@ -29,8 +29,7 @@ from foretide.control.actions.registry import (
 from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
 from foretide.control.world.observed import Observed, shares
 from foretide.metrics.snapshot import Key, Snapshot
-from foretide.simulation.batches import BatchRun, Cores, MicroBatches, RowSource
-from foretide.simulation.fluid import FluidRows, RowLoad
+from foretide.simulation.batches import BatchRun, Cores, FluidRows, MicroBatches, RowLoad, RowSource
 from foretide.simulation.results import Records
 from foretide.simulation.routes import RouteChange
 from foretide.simulation.rows import RandomRows
@@ -65,13 +64,7 @@ class SimulatedBatch:
 
 
 class SimulatedQuery:
-    """A query while it runs.
-
-    Args:
-        scenario: The query and its cluster.
-        load: Rows that fall due.
-        rng: With one, rows are simulated one by one, at random. Without, they are amounts and nothing is random.
-    """
+    """A query while it runs. With `rng`, rows are simulated one by one; without, they are amounts, nothing random."""
 
     def __init__(self, scenario: ControlScenario, load: RowLoad, rng: np.random.Generator | None = None) -> None:
         self.scenario, self.load = scenario, load
@@ -293,4 +286,4 @@ def _random_rows(
         routes={name: (RouteChange(tuple(each), spread="even"),) for name, each in weights.items()},
         batching=replace(scenario.costs, cores=scenario.executors * scenario.cores_per_executor),
     )
-    return RandomRows(whole, rng, Records.of_batches(whole))
+    return RandomRows(whole, rng, Records.of(whole))

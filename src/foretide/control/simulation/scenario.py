@@ -12,7 +12,7 @@ from foretide.control.world.setup import OperatorSetup, Setup
 from foretide.errors import ControlError, ModelError, Problem
 from foretide.queueing.model import BatchCosts, Model
 from foretide.queueing.network import Network
-from foretide.simulation.fluid import RowLoad
+from foretide.simulation.batches import RowLoad
 from foretide.simulation.scenario import rate_curve, scenario_of, simulation_plan
 
 

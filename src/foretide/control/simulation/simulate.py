@@ -22,7 +22,7 @@ from foretide.control.step import Control, step
 from foretide.control.world.forecasts import Forecasts
 from foretide.control.world.setup import Target
 from foretide.control.world.world import World
-from foretide.simulation.fluid import RowLoad
+from foretide.simulation.batches import RowLoad
 
 ForecastFunction = Callable[[World], Forecasts]
 """Forecasts of anything, from what is measured."""
@@ -33,13 +33,7 @@ _POINTS = 32
 
 @dataclass(frozen=True)
 class ControlReport:
-    """The result of a simulation under control.
-
-    Attributes:
-        load: Rows that fell due.
-        batches: Every batch.
-        decisions: Those in which an action was chosen.
-    """
+    """The result of a simulation under control; of the decisions, those in which an action was chosen."""
 
     load: RowLoad
     batches: tuple[SimulatedBatch, ...]

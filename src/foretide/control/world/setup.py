@@ -15,6 +15,7 @@ from foretide.durations import Seconds, parse_duration
 from foretide.errors import ControlError
 from foretide.queueing.model import Mode
 
+ControlMode = Literal["act", "advise"]
 Quantile = Literal["mean", "p50", "p95", "p99"]
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
-from foretide.control.decisions.decision import ControlMode
-from foretide.control.world.setup import Target
+from foretide.control.world.setup import ControlMode, Target
 from foretide.control_folder.filesystem import absolute, local_path
 from foretide.errors import ControlError, StoreError
 from foretide.runtime.forecasts.keys import LiveKeyForecast

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from foretide.metrics.from_tasks import worker_samples
-from foretide.probes.local_machine import LocalMachine
+from foretide.probes.machine import LocalMachine
 from foretide.probes.node_exporter import NodeExporter, ProbeUnavailableError
 from foretide.probes.workers import WorkerProbe, find_executors
 from foretide.runtime.threads import Worker

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from foretide.cli.operate.target import describe_target
-from foretide.cli.options import AppOption, ControlFolderOption, JsonOption
+from foretide.cli.console import AppOption, ControlFolderOption, JsonOption
+from foretide.cli.steering import describe_target
 from foretide.codec import to_json
 from foretide.control_folder.folder import ControlFolder
 from foretide.control_folder.orders import RestartOrder

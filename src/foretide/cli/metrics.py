@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from foretide.cli.options import AppOption, DurationOption, JsonOption, StoreOption
+from foretide.cli.console import AppOption, DurationOption, JsonOption, StoreOption
 from foretide.codec import to_json
 from foretide.errors import StoreError
 from foretide.metrics.catalogue.registry import CATALOGUE

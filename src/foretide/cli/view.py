@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.bar import Bar
 from rich.console import Console, Group
@@ -19,33 +19,17 @@ if TYPE_CHECKING:
 
     from foretide.apps.app import App
     from foretide.apps.verify import Verification
-    from foretide.reports.run_plot import BatchRow
+    from foretide.reports import BatchRow
     from foretide.runtime.pipeline.submit import Pipeline
     from foretide.spark.sources.port import SourcePort
+
 
 _BAR_WIDTH = 40
 _LINE_SECONDS = 5.0
 _MAX_LINES = 5
 
 
-class RunView(Protocol):
-    """Shows a run."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *error: object) -> None: ...
-    def say(self, event: str) -> None:
-        """Show an event."""
-
-    def update(self, batches: Sequence[BatchRow]) -> None:
-        """Show the batches so far."""
-
-    def conclude(
-        self, console: Console, pipeline: Pipeline, verification: Verification, summary: dict[str, Any]
-    ) -> None:
-        """Show the result."""
-
-
-def open_view(console: Console, app: App, plan: SourcePort[Any], ratio: str | None) -> RunView:
+def open_view(console: Console, app: App, plan: SourcePort[Any], ratio: str | None) -> PlainLines:
     """A live page on a terminal, lines elsewhere."""
     kind = LivePage if console.is_terminal and not console.is_dumb_terminal else PlainLines
     return kind(console, app, plan, ratio)

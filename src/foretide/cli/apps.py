@@ -9,7 +9,7 @@ import typer
 
 from foretide.apps.app import Load
 from foretide.apps.registry import APPS, find_app
-from foretide.cli.options import JsonOption
+from foretide.cli.console import JsonOption
 from foretide.topology.draw import as_mermaid, as_text
 
 topology = typer.Typer(help="Show topologies.", no_args_is_help=True)

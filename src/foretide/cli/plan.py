@@ -12,9 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from foretide.cli.options import DurationOption, JsonOption
-from foretide.planning.explain import duration, explain
-from foretide.planning.what_if import BatchWhatIf, WhatIf, what_if
+from foretide.cli.console import DurationOption, JsonOption
+from foretide.planning.what_if import BatchWhatIf, WhatIf, duration, explain, what_if
 from foretide.queueing.model import Model
 from foretide.queueing.model_file import model_from_json, model_from_toml
 

@@ -11,9 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from foretide.cli.console import progress_bar
-from foretide.cli.inspect.tables import add_decision, as_values, moment, table_of_decisions, tell_problems
-from foretide.cli.options import (
+from foretide.cli.console import (
     AppOption,
     DurationOption,
     JsonOption,
@@ -21,13 +19,15 @@ from foretide.cli.options import (
     SinceOption,
     StoreOption,
     check_plot,
+    progress_bar,
 )
-from foretide.cli.settings_options import ConfigOption, PolicyOption, SetOption, chosen_settings
+from foretide.cli.decisions import add_decision, as_values, moment, table_of_decisions, tell_problems
+from foretide.cli.settings import ConfigOption, PolicyOption, SetOption, chosen_settings
 from foretide.control.history import Advice, advice
 from foretide.control.history import replay as replay_policies
 from foretide.control.policies.prediction_error import PredictionError
 from foretide.control.world.world import World
-from foretide.reports.replay_plot import ReplayPoint, draw_replay
+from foretide.reports import ReplayPoint, draw_replay
 from foretide.status.stored import open_store
 from foretide.store.recording import Recording
 

@@ -1,0 +1,275 @@
+"""`foretide train|forecast|evaluate SOURCE`: models of a load, and what they say about it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from foretide.cli.console import JsonOption, PlotOption, check_plot, format_number, plain_table, progress_bar
+from foretide.errors import ForecastError, PipelineNotFoundError
+from foretide.forecasting.backtest import Backtest, roll_ensemble
+from foretide.forecasting.forecaster import SeriesForecast
+from foretide.forecasting.load.base import LoadModel
+from foretide.forecasting.load.ensemble import Ensemble
+from foretide.forecasting.load.registry import HORIZONS, NAMES, make, make_ensemble
+from foretide.forecasting.saved import VALIDATION, ModelCard, continue_training, load_model, save_model, seasons_of
+from foretide.forecasting.saved import train as train_model
+from foretide.forecasting.series import Series, load_series, resampled
+from foretide.reports import draw_backtest, draw_forecast
+from foretide.status.running import find_running, running_store
+from foretide.store.metric_store import MetricStore
+from foretide.workloads.traces import TRACES
+
+SourceArgument = Annotated[
+    str,
+    typer.Argument(help="A CSV or Parquet file, the name of a running pipeline, or a trace such as taxi."),
+]
+ColumnOption = Annotated[
+    str | None, typer.Option(help="Column of a file, or metric of a pipeline. Default: the last numeric column.")
+]
+SeasonOption = Annotated[
+    list[int] | None, typer.Option(help="Length of a season in steps; repeatable. Default: a day and a week.", min=2)
+]
+SeedOption = Annotated[int, typer.Option(help="Seed of the random numbers.", min=0)]
+
+_LOAD_METRIC = "input_rows_per_second"
+_STEP_SECONDS = 5.0
+
+
+def load_source(source: str, column: str | None) -> Series:
+    """A file, a packaged trace, or a metric of a running pipeline (by default its input rate)."""
+    if source in TRACES or Path(source).suffix in {".csv", ".parquet"}:
+        return load_series(source, column)
+    try:
+        running = find_running(source, "a file (.csv, .parquet)")
+    except PipelineNotFoundError as error:
+        raise ForecastError(f"'{source}' is not a trace ({', '.join(TRACES)}), and {error}") from error
+    metric = column or _LOAD_METRIC
+    with MetricStore.open(running_store(running), create=False) as store:
+        samples = store.read(running.name, metrics=[metric], subjects=[running.name])
+    if not samples:
+        raise ForecastError(f"'{running.name}' has no measurements of {metric} yet")
+    return resampled(f"{metric} of {running.name}", [(each.at, each.value) for each in samples], _STEP_SECONDS)
+
+
+def check_model(name: str) -> str:
+    """The name of a model, or a usage error that lists them."""
+    if name not in NAMES:
+        raise typer.BadParameter(f"--model must be one of {', '.join(NAMES)}, got '{name}'")
+    return name
+
+
+def train(
+    source: SourceArgument,
+    folder: Annotated[Path, typer.Option("--output", help="Folder to save the model in.", file_okay=False)],
+    model: Annotated[str, typer.Option(help=f"One of {', '.join(NAMES)}.")] = Ensemble.name,
+    column: ColumnOption = None,
+    horizon: Annotated[
+        list[int] | None,
+        typer.Option(help="Steps ahead to forecast; repeatable. Default: 1, 2, 3, 6 and 12.", min=1),
+    ] = None,
+    season: SeasonOption = None,
+    seed: SeedOption = 0,
+    *,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue with the model in the folder.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train and save a model of a load.
+
+    It is scored out of sample and saved with its scaling, features and scores.
+
+    With --resume the saved model learns the values that are new, and is fitted again from where it was.
+    """
+    series = load_source(source, column)
+    if resume:
+        learnt, card = load_model(folder)
+        with progress_bar("training") as progress:
+            card = continue_training(learnt, card, series, progress=progress)
+    else:
+        with progress_bar(f"training {model}") as progress:
+            learnt, card = train_model(series, check_model(model), horizon or HORIZONS, season or (), seed, progress)
+    save_model(folder, learnt, card)
+    if as_json:
+        typer.echo(json.dumps(asdict(card) | {"drifts": learnt.drifts, "folder": str(folder)}, indent=2))
+    else:
+        _show_card(card, learnt.drifts, folder, Console())
+
+
+def _show_card(card: ModelCard, drifts: int, folder: Path, console: Console) -> None:
+    title = f"{card.model} on {card.series}: the last {VALIDATION:.0%}, forecast before they were learnt"
+    table = plain_table(title, "steps ahead", "RMSE", "of last value's", "MAPE", "sMAPE", "in 80 % interval")
+    for steps, scores in card.scores.items():
+        table.add_row(
+            steps, format_number(scores["rmse"]), f"{scores['relative_rmse']:.3f}", f"{scores['mape']:.1%}",
+            f"{scores['smape']:.1%}", f"{scores['coverage_80']:.0%}",
+        )  # fmt: skip
+    console.print(table)
+    drift = "no drift was detected" if not drifts else f"drift was detected {drifts} times, each followed by a new fit"
+    console.print(f"{card.values:,} values learnt; {drift}. Saved in {folder}", highlight=False, soft_wrap=True)
+
+
+_CHUNK = 250
+
+
+def forecast(
+    source: SourceArgument,
+    horizon: Annotated[int, typer.Option(help="Steps to forecast.", min=1, max=10_000)] = 12,
+    model: Annotated[str, typer.Option(help=f"Folder of a saved model, or one of {', '.join(NAMES)}.")] = Ensemble.name,
+    column: ColumnOption = None,
+    season: SeasonOption = None,
+    seed: SeedOption = 0,
+    plot: PlotOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Forecast a load, with intervals.
+
+    A saved model learns the values that are new first; its folder is not changed.
+    """
+    check_plot(plot)
+    series = load_source(source, column)
+    if Path(model).is_dir():
+        learnt = _load_saved(series, Path(model))
+    else:
+        learnt = _learn(series, check_model(model), horizon, season or [], seed)
+    ahead = learnt.forecast(horizon)
+    if plot is not None:
+        known = np.array([value for value in series.values if value is not None])
+        draw_forecast(known, ahead, plot)
+    if as_json:
+        typer.echo(json.dumps(forecast_data(series, learnt, ahead), indent=2))
+    else:
+        _show_forecast(series, learnt, ahead, Console())
+
+
+def _learn(series: Series, name: str, horizon: int, season: list[int], seed: int) -> LoadModel | Ensemble:
+    horizons = [each for each in HORIZONS if each < horizon] + [horizon]
+    model = make(name, horizons, seasons_of(series, season), seed)
+    with progress_bar(f"learning {series.name}") as progress:
+        for start in range(0, len(series.values), _CHUNK):
+            model.learn(series.values[start : start + _CHUNK])
+            progress(min(1.0, (start + _CHUNK) / len(series.values)))
+    return model
+
+
+def _load_saved(series: Series, folder: Path) -> LoadModel | Ensemble:
+    model, card = load_model(folder)
+    with progress_bar("learning new values") as progress:
+        continue_training(model, card, series, retrain=False, progress=progress)
+    return model
+
+
+def forecast_data(series: Series, model: LoadModel | Ensemble, ahead: SeriesForecast) -> dict[str, Any]:
+    """The forecast as plain values, a row a step."""
+    bounds = {level: ahead.interval(level / 100) for level in (80, 95)}
+    steps = [
+        {
+            "step": step + 1,
+            "mean": float(ahead.mean[step]),
+            "median": float(ahead.median[step]),
+            **{f"low_{level}": float(low[step]) for level, (low, _) in bounds.items()},
+            **{f"high_{level}": float(high[step]) for level, (_, high) in bounds.items()},
+        }
+        for step in range(ahead.horizon)
+    ]
+    why = model.explain(1).sentence if isinstance(model, Ensemble) else None
+    return {"series": series.name, "model": model.name, "values": len(series.values), "why": why, "steps": steps}
+
+
+def _show_forecast(series: Series, model: LoadModel | Ensemble, ahead: SeriesForecast, console: Console) -> None:
+    title = f"{series.name} after {len(series.values):,} values, by {model.name}"
+    table = plain_table(title, "step", "mean", "median", "80 % interval", "95 % interval")
+    eighty, most = ahead.interval(0.8), ahead.interval(0.95)
+    for step in range(ahead.horizon):
+        cells = (f"{format_number(low[step])} - {format_number(high[step])}" for low, high in (eighty, most))
+        table.add_row(str(step + 1), format_number(ahead.mean[step]), format_number(ahead.median[step]), *cells)
+    console.print(table)
+    if isinstance(model, Ensemble):
+        for sentence in dict.fromkeys(model.explain(steps).sentence for steps in (1, ahead.horizon)):
+            console.print(sentence, highlight=False, soft_wrap=True)
+
+
+def evaluate(
+    source: SourceArgument,
+    model: Annotated[list[str] | None, typer.Option(help="A model to include; repeatable. Default: all.")] = None,
+    horizon: Annotated[list[int] | None, typer.Option(help="Steps ahead; repeatable. Default: 1 and 3.", min=1)] = None,
+    share: Annotated[
+        float, typer.Option(help="Share at the end of the series that is scored.", min=0.01, max=0.9)
+    ] = 0.3,
+    column: ColumnOption = None,
+    season: SeasonOption = None,
+    seed: SeedOption = 0,
+    plot: PlotOption = None,
+    latest: Annotated[int, typer.Option(help="Steps at the end that are plotted.", min=2)] = 300,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Evaluate the models on the last part of a series.
+
+    Each forecast is made from the values before it alone.
+
+    RMSE is of the mean, also relative to the last value's; MAPE and sMAPE are of the median; then how often the truth
+    lay inside the 80 % and 95 % intervals, the time to learn what comes before the part that is scored, and the time
+    for each value of it, fits included. The mix is made of the models that are included.
+    """
+    check_plot(plot)
+    series = load_source(source, column)
+    horizons = horizon or [1, 3]
+    names = [name for name in (check_model(each) for each in model or []) if name != Ensemble.name]
+    ensemble = make_ensemble(horizons, seasons_of(series, season or ()), seed, names or None)
+    with progress_bar(f"evaluating on {series.name}") as progress:
+        results = roll_ensemble(ensemble, series.values, share, progress)
+    wanted = set(horizons)
+    if plot is not None:
+        place = next(index for index, each in enumerate(results[0].horizons) if each.steps in wanted)
+        draw_backtest(results[0], place, plot, latest)
+    if as_json:
+        typer.echo(json.dumps(scores_data(series.name, results, wanted), indent=2))
+    else:
+        _show_scores(series.name, results, wanted, share, ensemble, Console())
+
+
+def scores_data(series: str, results: tuple[Backtest, ...], wanted: set[int]) -> dict[str, Any]:
+    """The scores as plain values, a row for each model and horizon."""
+    rows = [
+        {
+            "model": rolled.name,
+            "steps_ahead": each.steps,
+            **asdict(each.scores),
+            "learn_seconds": rolled.learn_seconds,
+            "seconds_a_value": rolled.step_seconds,
+        }
+        for rolled in results
+        for each in rolled.horizons
+        if each.steps in wanted
+    ]
+    return {"series": series, "scores": rows}
+
+
+def _show_scores(
+    series: str, results: tuple[Backtest, ...], wanted: set[int], share: float, ensemble: Ensemble, console: Console
+) -> None:
+    columns = ("RMSE", "vs last", "MAPE", "sMAPE", "in 80%", "in 95%", "learn", "a value")
+    for place, horizon in enumerate(results[0].horizons):
+        if horizon.steps not in wanted:
+            continue
+        title = f"{series}, {horizon.steps} ahead: the last {share:.0%}, {len(horizon.truth):,} forecasts a model"
+        table = plain_table(title, "model", *columns)
+        for rolled in results:
+            scores = rolled.horizons[place].scores
+            table.add_row(
+                rolled.name, format_number(scores.rmse), f"{scores.relative_rmse:.3f}", f"{scores.mape:.1%}",
+                f"{scores.smape:.1%}", f"{scores.coverage_80:.0%}",
+                f"{scores.coverage_95:.0%}", f"{rolled.learn_seconds:.1f} s", f"{1000 * rolled.step_seconds:.2f} ms",
+            )  # fmt: skip
+        console.print(table)
+        console.print(ensemble.explain(horizon.steps).sentence, highlight=False, soft_wrap=True)
+    cadence = ", ".join(f"{member.name} {member.refit_every:,}" for member in ensemble.members if member.refit_every)
+    if cadence:
+        console.print(f"Values between two fits (drift causes another): {cadence}.", highlight=False, soft_wrap=True)

@@ -1,1 +1,0 @@
-"""Commands that train and evaluate forecasters."""

@@ -1,0 +1,297 @@
+"""Plots. Matplotlib, which is an extra, is imported here alone, and only when a plot is made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from foretide.control.actions.registry import (
+    Action,
+    Quarantine,
+    QuarantineHost,
+    Release,
+    ReleaseHost,
+    Restart,
+    SetSplit,
+)
+from foretide.control.history import Advice
+from foretide.control.world.world import World
+from foretide.errors import EnvironmentNotReadyError
+from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from foretide.forecasting.backtest import Backtest
+    from foretide.simulation.results import SimulationResult
+
+_COLOURS = ("tab:red", "tab:green")
+_LOW, _HIGH = (int(np.argmin(np.abs(LEVELS - level))) for level in (0.1, 0.9))
+_DAY = 86_400.0
+_MOST_LABELS = 60
+
+
+def new_figure(width: float = 10, height: float = 4) -> Figure:
+    """An empty figure, of a size in inches; EnvironmentNotReadyError if matplotlib is not installed."""
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise EnvironmentNotReadyError("plots require matplotlib: pip install 'foretide[plot]'") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure in the format of the path's suffix."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    return path
+
+
+@dataclass(frozen=True)
+class BatchRow:
+    """One batch. `due` is how far along the load curve it has come, and `ended` when it ended, in seconds."""
+
+    batch: int
+    rows: int
+    seconds: float
+    due: float
+    p50: float | None
+    p99: float | None
+    backlog: int | None
+    version: int | None
+    per_task: tuple[int, ...] | None
+    alarms: tuple[str, ...]
+    ended: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Rows processed per second."""
+        return self.rows / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Disturbances:
+    """When an executor is slowed down, when the load surges, and when the run ends, in seconds of the replay."""
+
+    slow_at: float
+    surge_at: float
+    end: float
+
+
+@dataclass(frozen=True)
+class PlottedRun:
+    """A run: its batches, when the control loop decided something, and the load forecast for each time."""
+
+    name: str
+    batches: Sequence[BatchRow]
+    decided_at: Sequence[float] = ()
+    forecasts: Sequence[tuple[float, float]] = ()
+
+
+def draw_run(batches: Sequence[BatchRow], path: Path, edge: str) -> None:
+    """Plot rows, latency and the split of an edge over time."""
+    figure = new_figure(9, 6.5)
+    timed = _with_latency(batches)
+    load, latency, split = figure.subplots(3, 1, sharex=True)
+    times = [batch.due for batch in timed]
+    load.plot(times, [batch.rows / 1000 for batch in timed], color="tab:blue", marker=".")
+    load.set_ylabel("rows per batch, thousands")
+    latency.plot(times, [batch.p99 for batch in timed], color="tab:red", label="p99")
+    latency.plot(times, [batch.p50 for batch in timed], color="tab:orange", label="p50")
+    latency.set_ylabel("tuple latency, s")
+    latency.set_ylim(bottom=0)
+    latency.legend(loc="upper right")
+    _draw_split(split, timed, edge)
+    save_figure(figure, path)
+
+
+def _draw_split(axes: Axes, batches: Sequence[BatchRow], edge: str) -> None:
+    known = [(batch.due, batch.per_task) for batch in batches if batch.per_task and sum(batch.per_task)]
+    axes.set_ylabel(f"split of '{edge}'")
+    axes.set_xlabel("seconds of replay")
+    axes.set_ylim(0, 1)
+    if known:
+        shares = [[rows / sum(tasks) for rows in tasks] for _, tasks in known]
+        labels = [f"task {task}" for task in range(len(shares[0]))]
+        axes.stackplot([due for due, _ in known], list(zip(*shares, strict=True)), labels=labels, step="post")
+        axes.legend(loc="upper right")
+
+
+def draw_comparison(runs: Sequence[PlottedRun], disturbances: Disturbances, path: Path) -> None:
+    """Plot load and latency of a run without control and of one with it."""
+    figure = new_figure(10, 6.5)
+    load, latency = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))
+    for run, colour in zip(runs, _COLOURS, strict=True):
+        timed = _with_latency(run.batches)
+        ended = [batch.ended for batch in timed]
+        latency.plot(ended, [batch.p99 for batch in timed], color=colour, marker=".", label=f"p99, {run.name}")
+        load.plot(ended, [batch.rate / 1000 for batch in timed], color=colour, label=f"processed, {run.name}")
+        if run.forecasts:
+            times, values = zip(*run.forecasts, strict=True)
+            load.plot(times, [value / 1000 for value in values], "k:", linewidth=1, label="load forecast 10 s earlier")
+        for at in run.decided_at:
+            latency.axvline(at, color=colour, linestyle=":", linewidth=1)
+    _mark(load, disturbances)
+    _mark(latency, disturbances)
+    top = latency.get_ylim()[1]
+    latency.text(disturbances.slow_at, top * 0.6, " executor 0 slowed", color="tab:red", fontsize=9)
+    latency.text(disturbances.surge_at, top * 0.6, " load surges", color="tab:orange", fontsize=9)
+    load.set_ylabel("rows/s, thousands")
+    latency.set_ylabel("tuple latency (p99), s")
+    latency.set_xlabel("seconds of replay (dotted: a decision)")
+    save_figure(figure, path)
+
+
+def _mark(axes: Axes, disturbances: Disturbances) -> None:
+    axes.axvspan(disturbances.slow_at, disturbances.end, color="tab:red", alpha=0.06)
+    axes.axvspan(disturbances.surge_at, disturbances.end, color="tab:orange", alpha=0.10)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left")
+
+
+def _with_latency(batches: Sequence[BatchRow]) -> list[BatchRow]:
+    return [batch for batch in batches if batch.rows and batch.p99 is not None]
+
+
+def draw_backtest(backtest: Backtest, place: int, path: Path, latest: int) -> Path:
+    """Plot the last forecasts of a rolling origin at one horizon, against the values that came."""
+    figure = new_figure()
+    horizon = backtest.horizons[place]
+    cut = slice(-latest, None)
+    axes = figure.subplots()
+    times, quantiles = horizon.places[cut], horizon.quantiles[cut]
+    axes.fill_between(times, quantiles[:, _LOW], quantiles[:, _HIGH], alpha=0.25, label="80 % interval")
+    axes.plot(times, horizon.truth[cut], color="black", linewidth=0.9, label="truth")
+    axes.plot(times, horizon.mean[cut], linewidth=1.1, label="mean")
+    axes.set(title=f"{backtest.name}, {horizon.steps} ahead", xlabel="step", ylabel="load")
+    return _finish(figure, path)
+
+
+def draw_forecast(values: Floats, ahead: SeriesForecast, path: Path) -> Path:
+    """Plot the last values and the forecast after them."""
+    figure = new_figure()
+    axes = figure.subplots()
+    shown = values[-5 * ahead.horizon - 50 :]
+    future = np.arange(1, ahead.horizon + 1)
+    axes.plot(np.arange(1 - len(shown), 1), shown, color="black", linewidth=0.9, label="measured")
+    axes.fill_between(future, ahead.quantiles[:, _LOW], ahead.quantiles[:, _HIGH], alpha=0.25, label="80 % interval")
+    axes.plot(future, ahead.mean, label="mean")
+    axes.plot(future, ahead.median, linestyle="--", label="median")
+    axes.set(xlabel="steps from now", ylabel="load")
+    return _finish(figure, path)
+
+
+def _finish(figure: Figure, path: Path) -> Path:
+    for axes in figure.axes:
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        axes.legend(loc="upper left")
+    return save_figure(figure, path)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPoint:
+    """What a picture needs of a batch: tuples due per second, seconds that tuples took, seconds that they may take."""
+
+    at: float
+    load: float | None
+    latency: float | None
+    target: float | None
+    quantile: str
+
+    @classmethod
+    def of(cls, world: World) -> Self:
+        """The point of a world."""
+        rates = [world.snapshot.value("arrival_rate", spout) for spout in world.setup.spouts]
+        known = [rate for rate in rates if rate is not None]
+        load = sum(known) if known else world.snapshot.value("input_rows_per_second")
+        latency = world.snapshot.value(world.target.metric)
+        seconds = None if latency is None else latency / 1000.0
+        return cls(world.at, load, seconds, world.target.latency, world.target.quantile)
+
+
+def draw_replay(points: Sequence[ReplayPoint], advised: Sequence[Advice], path: Path) -> None:
+    """Plot load, latency and actions over time."""
+    figure = new_figure()
+    targets = list(dict.fromkeys(action.target for each in advised for action in each.decision.actions))
+    figure.set_size_inches(10, 6 + 0.25 * len(targets))
+    load, latency, done = figure.subplots(
+        3, 1, sharex=True, gridspec_kw={"height_ratios": [3, 3, 1 + 0.3 * len(targets)]}
+    )
+    _curve(load, [(each.at, each.load) for each in points], "tab:blue")
+    load.set_ylabel("tuples due per second")
+    _curve(latency, [(each.at, each.latency) for each in points], "tab:red")
+    latency.set_ylabel(f"latency {points[-1].quantile}, s")
+    if any(each.target is not None for each in points):
+        _curve(latency, [(each.at, each.target) for each in points], "black", linestyle=":")
+    _marks(done, advised, targets)
+    for axes in (load, latency):
+        axes.set_ylim(bottom=0)
+        for each in advised:
+            axes.axvline(_dates([each.decision.at])[0], color="grey", alpha=0.4, linewidth=0.8)
+    for axes in (load, latency, done):
+        axes.grid(alpha=0.3)
+    _tell_time(done)
+    save_figure(figure, path)
+
+
+def _tell_time(axes: Axes) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # noqa: PLC0415 an extra
+
+    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+
+
+def _curve(axes: Axes, values: Sequence[tuple[float, float | None]], color: str, linestyle: str = "-") -> None:
+    known = [(at, value) for at, value in values if value is not None]
+    axes.plot(_dates(at for at, _ in known), [value for _, value in known], color=color, linestyle=linestyle)
+
+
+def _marks(axes: Axes, advised: Sequence[Advice], targets: Sequence[str]) -> None:
+    marks = [(each.decision.at, action) for each in advised for action in each.decision.actions]
+    axes.scatter(_dates(at for at, _ in marks), [targets.index(action.target) for _, action in marks], marker="v")
+    for at, action in marks if len(marks) <= _MOST_LABELS else []:
+        place = (_dates([at])[0], targets.index(action.target))
+        axes.annotate(_short(action), place, (4, 4), textcoords="offset points", fontsize=8)
+    axes.set_yticks(range(len(targets)), targets)
+    axes.set_ylim(-0.5, max(len(targets), 1) - 0.2)
+
+
+def _short(action: Action) -> str:
+    match action:
+        case Quarantine() | QuarantineHost():
+            return "out"
+        case Release() | ReleaseHost():
+            return "in"
+        case SetSplit():
+            return "split"
+        case Restart():
+            return "restart"
+        case _:
+            return "all" if action.amount in (None, float("inf")) else f"{action.amount:,.0f}"
+
+
+def _dates(times: Iterable[float]) -> list[float]:
+    """Days, as matplotlib counts them, shifted to the reader's own time zone as in the tables."""
+    return [(at + time.localtime(at).tm_gmtoff) / _DAY for at in times]
+
+
+def draw_simulation(result: SimulationResult, path: Path) -> None:
+    """Plot latency and queues of a simulation over time."""
+    figure = new_figure(9, 6)
+    latency, queues = figure.subplots(2, 1, sharex=True)
+    timeline = result.timeline
+    for level, values in timeline.latency.items():
+        latency.plot(timeline.times, values, label=f"p{100 * level:g}")
+    for name, lengths in timeline.queue_length.items():
+        queues.plot(timeline.times, lengths, label=name)
+    latency.set(ylabel="latency (s)", title="From arrival until fully processed, by time of arrival")
+    queues.set(ylabel="tuples waiting", xlabel="simulated time (s)")
+    _finish(figure, path)
