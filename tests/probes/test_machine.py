@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from foretide.metrics.catalogue.machine import CORE, CORE_RULES, HOST_RULES, MACHINE
+from foretide.metrics.machine_metrics import CORE, CORE_RULES, HOST_RULES, MACHINE
 from foretide.probes.local_machine import LocalMachine
 from foretide.probes.machine import MachineCounters, machine_samples
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from foretide.metrics.catalogue.worker import PROCESS, PROCESS_RULES, WORKER
+from foretide.metrics.worker_metrics import PROCESS, PROCESS_RULES, WORKER
 from foretide.probes.process import ProcessCounters, ProcessProbe, process_samples
 from foretide.probes.process_files import ThreadCounters, read_stat
 

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from foretide.durations import Seconds
 from foretide.errors import AlarmRuleError
-from foretide.metrics.catalogue.registry import CATALOGUE
+from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Snapshot
 

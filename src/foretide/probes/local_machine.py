@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from foretide.metrics.catalogue.machine import CPU_MODES
+from foretide.metrics.machine_metrics import CPU_MODES
 from foretide.metrics.metric import Sample
 from foretide.probes.machine import MachineCounters, machine_samples
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from foretide.metrics.catalogue.machine import BUSIEST_CORE, CORE_RULES, CPU_MODES, HOST_RULES
-from foretide.metrics.counters import Reading, samples
-from foretide.metrics.metric import Sample
+from foretide.metrics.machine_metrics import BUSIEST_CORE, CORE_RULES, CPU_MODES, HOST_RULES
+from foretide.metrics.metric import Reading, Sample, samples
 
 Devices = Mapping[str, Mapping[str, float]]
 """Counters by device: cores, disks, interfaces."""

@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from foretide.metrics.catalogue.worker import PROCESS_RULES
-from foretide.metrics.counters import Reading, Rule, samples
-from foretide.metrics.metric import Sample
+from foretide.metrics.metric import Reading, Rule, Sample, samples
+from foretide.metrics.worker_metrics import PROCESS_RULES
 from foretide.probes.process_files import (
     TICKS_PER_SECOND,
     Stat,

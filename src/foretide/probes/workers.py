@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foretide.metrics.catalogue.worker import JVM_RULES, PROCESS_RULES
 from foretide.metrics.metric import Sample
+from foretide.metrics.worker_metrics import JVM_RULES, PROCESS_RULES
 from foretide.probes.jvm import JvmProbe
 from foretide.probes.process import ProcessCounters, ProcessProbe, process_samples
 from foretide.probes.process_files import process_ids, read_stat

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from foretide.errors import Problem, TopologyError
-from foretide.spark.edges.groupings import quoted
-from foretide.spark.modes import with_trigger
-from foretide.spark.sinks.registry import sink_port
+from foretide.spark.edges import quoted
+from foretide.spark.session import with_trigger
+from foretide.spark.sinks import sink_port
 from foretide.topology.graph import STREAM_COLUMN
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def start_query(
     trigger: str | None,
     output_mode: str = "append",
 ) -> StreamingQuery:
-    """Start writing; `foretide.spark.modes.with_trigger` says what a trigger may be."""
+    """Start writing; `foretide.spark.session.with_trigger` says what a trigger may be."""
     port = sink_port(sink)
     port.check(name, checkpoint)
     writer = compiled.frame.writeStream.queryName(name).outputMode(output_mode).format(sink.format)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import get_args
 
@@ -16,13 +17,30 @@ from foretide.errors import Problem
 from foretide.graphs import loops, reachable
 from foretide.topology.graph import DEAD_LETTERS, Bolt, From, OnError, Topology
 from foretide.topology.groupings import Dynamic, Fields, Global, Grouping, LocalOrShuffle, PartialKey
-from foretide.topology.modes import MICRO_BATCH, ExecutionMode
 from foretide.topology.sinks import GUARANTEES, Guarantee, Sink
+from foretide.topology.sources import Source
 
 ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 """What names of topologies, components, streams and edges look like."""
 
 _FEWEST_CHOICES = 2
+
+
+@dataclass(frozen=True)
+class ExecutionMode:
+    """A way in which Spark runs a streaming query: the sources, sinks and guarantees that are possible in it.
+
+    What a mode means to Spark (trigger, session settings) is in `foretide.spark.session`.
+    """
+
+    name: str
+    sources: tuple[type[Source], ...] = (Source,)
+    sinks: tuple[type[Sink], ...] = (Sink,)
+    guarantees: tuple[Guarantee, ...] = GUARANTEES
+
+
+MICRO_BATCH = ExecutionMode("micro-batch")
+"""A batch is planned, run and committed before the next one starts. Any source, any operator, any sink."""
 
 
 def find_problems(topology: Topology) -> list[Problem]:

@@ -29,7 +29,7 @@ from foretide.errors import EnvironmentNotReadyError
 from foretide.reports.run_plot import BatchRow, Disturbances, PlottedRun, draw_comparison
 from foretide.runtime.loop.attach import control
 from foretide.settings.load import load_settings
-from foretide.spark.executors.executors import driver_pid
+from foretide.spark.executors import driver_pid
 
 if TYPE_CHECKING:
     from foretide.control.decisions.decision import Decision

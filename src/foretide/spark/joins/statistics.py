@@ -20,9 +20,8 @@ from pyspark.sql import functions as F
 from foretide.errors import JoinPlanError
 from foretide.joins.placement.plan_change import Maxima
 from foretide.metrics.batch import JoinBatch, JoinSide
-from foretide.spark.edges.groupings import quoted
-from foretide.spark.joins.cells import OBSERVATION
-from foretide.spark.joins.inputs import SALT
+from foretide.spark.edges import quoted
+from foretide.spark.joins.cells import OBSERVATION, SALT
 from foretide.spark.state import WATERMARK
 
 if TYPE_CHECKING:

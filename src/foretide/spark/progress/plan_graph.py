@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from foretide.metrics.batch import EdgeFlow
-from foretide.spark.edges.edge import TASK_PREFIX
+from foretide.spark.edges import TASK_PREFIX
 
 _GLOBAL_EDGE = re.compile(rf"AS {TASK_PREFIX}(.+?)#\d+")
 _EDGE = re.compile(rf"direct_shuffle_partition_id\(`?{TASK_PREFIX}(.+?)`?#\d+L?\), (\d+)\)")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.metrics.batch import BatchReport, BoltTimes, EventTimes, StateSize, TupleIds
 from foretide.spark.compile.timing import EVENT_TIMES, read_event_times
-from foretide.spark.edges.edge import RECEIVED, SENT
-from foretide.spark.edges.routes import OBSERVATION
+from foretide.spark.edges import OBSERVATION, RECEIVED, SENT
 from foretide.spark.joins.statistics import joins_seen
 from foretide.spark.progress.executions import Executions, Flows
 from foretide.spark.rest import RestUnavailableError, SparkRest

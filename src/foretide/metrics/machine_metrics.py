@@ -6,8 +6,7 @@ subjects of their own. Counters have the names that node_exporter gives them, wi
 
 from __future__ import annotations
 
-from foretide.metrics.counters import Gauge, Mean, Rate, Rule, Share
-from foretide.metrics.metric import Level, Metric
+from foretide.metrics.metric import Gauge, Level, Mean, Metric, Rate, Rule, Share
 
 
 def _machine(name: str, unit: str, meaning: str) -> Metric:

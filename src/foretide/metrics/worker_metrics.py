@@ -6,8 +6,7 @@ Processor time is counted in percent of one core: two busy cores are 200.
 
 from __future__ import annotations
 
-from foretide.metrics.counters import Gauge, Rate, Rule
-from foretide.metrics.metric import Level, Metric
+from foretide.metrics.metric import Gauge, Level, Metric, Rate, Rule
 
 
 def _worker(name: str, unit: str, meaning: str) -> Metric:

@@ -7,28 +7,38 @@ always true, that Spark cannot see through, and that names every column.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
-from foretide.errors import Problem, TopologyError
+from foretide.control_folder.folder import ControlFolder
+from foretide.errors import ControlFolderError, Problem, TopologyError
 from foretide.routing.ring import DEFAULT_SLOTS
-from foretide.spark.edges.groupings import hashable, quoted, task_of
-from foretide.spark.edges.routes import find_control_folder, ring_of
-from foretide.spark.modes import apply_mode
+from foretide.routing.table import FORMAT
+from foretide.spark.session import apply_mode
 from foretide.topology.graph import DEFAULT_POOL
-from foretide.topology.groupings import Dynamic, Global, Grouping, Shuffle
+from foretide.topology.groupings import All, Custom, Direct, Dynamic, Global, Grouping, PartialKey, Shuffle
 from foretide.topology.validate import ID, choices
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from foretide.control_folder.folder import ControlFolder
+    from pyspark.sql import Column, DataFrame
 
 TASK_PREFIX = "_ft_"
 SENT, RECEIVED = "foretide_sent_", "foretide_received_"
 DEFAULT_GROUPING: Grouping = Shuffle()
+
+CONTROL_FOLDER_SETTING = "spark.foretide.controlFolder"
+CHECKPOINT_SETTING = "spark.sql.streaming.checkpointLocation"
+
+OBSERVATION = "foretide_routes"
+"""Name of the metric in a query's progress that confirms which version a batch read."""
+
+_SCHEMA = "format int, version long, edges map<string, struct<pool int, ring array<int>>>"
+_tables: WeakKeyDictionary[SparkSession, dict[str, DataFrame]] = WeakKeyDictionary()
 
 
 def edge(
@@ -146,3 +156,113 @@ def _check(name: str, grouping: Grouping, frame: DataFrame, pool: int, replicas:
         problems.append(Problem(f"edge {name}", f"{grouping.name} cannot be controlled", "Drop replicas, or give pool"))
     if problems:
         raise TopologyError(name, problems)
+
+
+# ---- from a grouping to a task: native and deterministic
+
+
+def task_of(grouping: Grouping, frame: DataFrame, pool: int, ring: Column | None, slots: int) -> Column:
+    """The task a tuple goes to. `ring` is the edge's live ring, needed by controllable groupings only."""
+    match grouping:
+        case All():
+            return F.explode(F.sequence(F.lit(0), F.lit(pool - 1)))
+        case Global():
+            return F.spark_partition_id() * 0  # a constant that the optimizer cannot fold away with its name
+        case Direct(task):
+            return F.col(quoted(task)).cast("int")
+        case Custom(task):
+            return (F.expr(task) if isinstance(task, str) else task()).cast("int")
+        case PartialKey():
+            return _by_ring(_one_of_its_slots(frame, grouping, slots), ring, pool)
+        case _:
+            return _by_ring(slot_of(frame, grouping.keys or frame.columns, slots), ring, pool)
+
+
+def slot_of(frame: DataFrame, columns: Iterable[str], slots: int) -> Column:
+    """The identifier on the ring for the values of these columns. Nulls have one too."""
+    return F.pmod(F.xxhash64(*hashable(frame, columns)), F.lit(slots)).cast("int")
+
+
+def _by_ring(slot: Column, ring: Column | None, pool: int) -> Column:
+    default = slot % pool
+    return default if ring is None else F.coalesce(F.get(ring, slot), default)
+
+
+def _one_of_its_slots(frame: DataFrame, grouping: PartialKey, slots: int) -> Column:
+    """Slots of a key lie evenly around the ring; a tuple's own content picks one, so a retry picks the same."""
+    first = slot_of(frame, grouping.keys, slots)
+    picked = F.pmod(F.xxhash64(*hashable(frame, frame.columns)), F.lit(grouping.choices))
+    return F.pmod(first + F.floor(picked * slots / grouping.choices), F.lit(slots)).cast("int")
+
+
+def hashable(frame: DataFrame, columns: Iterable[str]) -> list[Column]:
+    """The columns in a form that Spark can hash (it refuses maps and variants)."""
+    types = {field.name: field.dataType for field in frame.schema.fields}
+    return [_hashable(name, types.get(name)) for name in columns]
+
+
+def _hashable(name: str, kind: DataType | None) -> Column:
+    column = F.col(quoted(name))
+    return F.to_json(F.struct(column)) if kind is not None and _has_no_hash(kind) else column
+
+
+def _has_no_hash(kind: Any) -> bool:
+    match kind:
+        case MapType() | VariantType():
+            return True
+        case ArrayType():
+            return _has_no_hash(kind.elementType)
+        case StructType():
+            return any(_has_no_hash(field.dataType) for field in kind.fields)
+        case _:
+            return False
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark reads it, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+# ---- the control folder, and the live route table in a query plan
+
+
+def find_control_folder(spark: SparkSession | None = None, control_folder: str | None = None) -> ControlFolder:
+    """The control folder that is given, or that of the session; the active session when none is given."""
+    conf = (spark or SparkSession.active()).conf
+    checkpoint = conf.get(CHECKPOINT_SETTING, None)
+    default = f"{checkpoint}/foretide" if checkpoint else None
+    location = control_folder or conf.get(CONTROL_FOLDER_SETTING, None) or default
+    if not location:
+        raise ControlFolderError(
+            "no control folder is known for the routes: pass control_folder=... (best: the folder 'foretide' in the "
+            f"query's checkpoint), or set '{CONTROL_FOLDER_SETTING}' on the session"
+        )
+    return ControlFolder(location)
+
+
+def ring_of(spark: SparkSession, folder: ControlFolder, edge: str) -> Column:
+    """The ring of an edge as an expression that every batch evaluates anew.
+
+    It is null when the table is missing, truncated, empty or of a newer format, or has no such edge: the caller falls
+    back to a default split, so rows never vanish. Spark merges the subqueries of all edges into one, with one scan.
+    """
+    ring = F.try_element_at("edges", F.lit(edge))["ring"]
+    return _live_table(spark, folder).select(F.when(F.col("format") == FORMAT, ring).alias(edge)).scalar()
+
+
+def _live_table(spark: SparkSession, folder: ControlFolder) -> DataFrame:
+    """One DataFrame a control folder, so that all edges of a query share one scan and one confirmation.
+
+    The file has to exist by now: Spark ignores for ever what was empty when the DataFrame was made.
+    """
+    tables = _tables.setdefault(spark, {})
+    if folder.routes_url not in tables:
+        table = (
+            spark.read.schema(_SCHEMA)
+            .option("multiLine", value=True)
+            .option("ignoreMissingFiles", value=True)
+            .json(folder.routes_url)
+        )
+        version = F.expr(f"max(if(format = {FORMAT} AND edges IS NOT NULL, version, null))")
+        tables[folder.routes_url] = table.observe(OBSERVATION, version.alias("version"))
+    return tables[folder.routes_url]
