@@ -79,27 +79,21 @@ class Snapshot:
 
     def subjects(self, level: Level) -> list[str]:
         """Everything of a level that was ever measured, in order."""
-        return sorted({subject for metric, subject in self.figures if _level(metric) is level})
+        of_level = {name for name, metric in CATALOGUE.items() if metric.level is level}
+        return sorted({subject for metric, subject in self.figures if metric in of_level})
 
     def of(self, metric: str) -> dict[str, Known]:
         """A metric for all its subjects."""
-        return dict(self._of(metric))
-
-    def _of(self, metric: str) -> Iterator[tuple[str, Known]]:
-        for name, subject in self.figures:
-            figure = self.figure(name, subject) if name == metric else None
-            if isinstance(figure, Known):
-                yield subject, figure
+        return {
+            subject: Known(value, max(0.0, self.at - measured))
+            for (name, subject), (value, measured) in self.figures.items()
+            if name == metric
+        }
 
     def samples(self) -> Iterator[Sample]:
         """Everything as samples."""
         for (metric, subject), (value, measured) in self.figures.items():
             yield Sample(metric, subject, measured, value)
-
-
-def _level(metric: str) -> Level | None:
-    found = CATALOGUE.get(metric)
-    return found.level if found else None
 
 
 def freeze(figures: Mapping[Key, V]) -> Mapping[Key, V]:

@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from py4j.protocol import Py4JError
 
@@ -38,7 +38,34 @@ _TRIES = 3
 _TIMEOUT_SECONDS = 5.0
 
 
-class Executors:
+class _Application:
+    """A running application and its REST interface. `local` means that the driver's own JVM is the one worker."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._rest: SparkRest | None = None
+        master = context.master or ""
+        self.local = master.startswith("local") and not master.startswith("local-cluster")
+
+    @classmethod
+    def of_active(cls) -> Self:
+        """Of the context that is running."""
+        from pyspark import SparkContext  # noqa: PLC0415 - there is one by now
+
+        return cls(SparkContext.getOrCreate())
+
+    def _listed_executors(self) -> list[dict[str, Any]]:
+        if self._rest is None:
+            self._rest = SparkRest.of(self._context)
+        return self._rest.get("executors", _TIMEOUT_SECONDS) or []
+
+    def close(self) -> None:
+        """Close the connection to Spark's REST interface."""
+        if self._rest is not None:
+            self._rest.close()
+
+
+class Executors(_Application):
     """The executors of one application. Every call is short, and harmless when repeated.
 
     `cores` are the tasks that each runs at the same time; `most` executors may be asked for, by default as many as
@@ -46,24 +73,15 @@ class Executors:
     """
 
     def __init__(self, context: SparkContext) -> None:
-        self._context = context
-        self._rest: SparkRest | None = None
+        super().__init__(context)
         self._hosts: dict[str, str] = {}
         self.limits: list[str] = []
-        self.local = _is_local(context)
         self.cores = _cores(context, local=self.local)
         self._list = None if self.local else self._exclusions()
         self.can_resize = not self.local and self._is_ours()
         self.most = len(self.executors())
         if self.local:
             self.limits.append("local mode has one worker, the driver: no executor can be taken out or asked for")
-
-    @classmethod
-    def of_active(cls) -> Executors:
-        """The executors of the context that is running."""
-        from pyspark import SparkContext  # noqa: PLC0415 - there is one by now
-
-        return cls(SparkContext.getOrCreate())
 
     def _exclusions(self) -> ExclusionList | None:
         try:
@@ -136,11 +154,6 @@ class Executors:
         if not self._driver.requestTotalExecutors(count, 0, self._scala.toScalaMap({})):
             raise ActionError(f"the cluster manager does not take a request for {count} executors")
 
-    def close(self) -> None:
-        """Close the connection to Spark's REST interface."""
-        if self._rest is not None:
-            self._rest.close()
-
     @property
     def _driver(self) -> Any:
         driver: Any = self._context._jsc  # noqa: SLF001 - the scheduler lives in the driver's JVM
@@ -153,9 +166,7 @@ class Executors:
 
     def _listed_hosts(self) -> dict[str, str]:
         try:
-            if self._rest is None:
-                self._rest = SparkRest.of(self._context)
-            listed = self._rest.get("executors", _TIMEOUT_SECONDS) or []
+            listed = self._listed_executors()
         except RestUnavailableError:
             return {}
         return {each["id"]: each["hostPort"].rsplit(":", maxsplit=1)[0] for each in listed}
@@ -173,12 +184,6 @@ def _cores(context: SparkContext, *, local: bool) -> int:
     return 1
 
 
-def _is_local(context: SparkContext) -> bool:
-    """Whether the driver's own JVM is the one worker."""
-    master = context.master or ""
-    return master.startswith("local") and not master.startswith("local-cluster")
-
-
 @dataclass(frozen=True)
 class WorkerListing:
     """Samples of the workers that Spark knows, and why it did not answer."""
@@ -187,45 +192,25 @@ class WorkerListing:
     problem: str | None = None
 
 
-class Workers:
-    """Asks Spark for its executors. `local` means that the driver's own JVM is the worker."""
+class Workers(_Application):
+    """Asks Spark for its executors."""
 
     def __init__(self, context: SparkContext) -> None:
-        self._context = context
-        self._rest: SparkRest | None = None
+        super().__init__(context)
         self.application = context.applicationId
-        self.local = _is_local(context)
         self.driver_pid = driver_pid(context)
-
-    @classmethod
-    def of_active(cls) -> Workers:
-        """The workers of the context that is running."""
-        from pyspark import SparkContext  # noqa: PLC0415 - there is one by now
-
-        return cls(SparkContext.getOrCreate())
 
     def listed(self) -> WorkerListing:
         """The executors that are alive; the driver counts only in local mode."""
         try:
-            if self._rest is None:
-                self._rest = SparkRest.of(self._context)
-            executors = self._rest.get("executors", _TIMEOUT_SECONDS) or []
+            executors = self._listed_executors()
         except RestUnavailableError as error:
             return WorkerListing([], f"Spark's REST interface does not answer ({error})")
         at = time.time()
-        return WorkerListing([sample for each in executors if self._works(each) for sample in _samples(each, at)])
-
-    def close(self) -> None:
-        """Close the connection to Spark's REST interface."""
-        if self._rest is not None:
-            self._rest.close()
-
-    def _works(self, executor: dict[str, Any]) -> bool:
-        return bool(executor["isActive"]) and (self.local or executor["id"] != "driver")
-
-
-def _samples(executor: dict[str, Any], at: float) -> list[Sample]:
-    return [Sample("worker_active_tasks", executor["id"], at, float(executor["activeTasks"]))]
+        working = [each for each in executors if each["isActive"] and (self.local or each["id"] != "driver")]
+        return WorkerListing(
+            [Sample("worker_active_tasks", each["id"], at, float(each["activeTasks"])) for each in working]
+        )
 
 
 def driver_pid(context: SparkContext) -> int:
@@ -253,7 +238,8 @@ class ExclusionList:
                 "spark.dynamicAllocation.enabled=false and let Foretide ask for executors"
             )
         try:
-            tracker = _scheduler(context).healthTrackerOpt()
+            driver: Any = context._jsc  # noqa: SLF001 - the scheduler lives in the driver's JVM
+            tracker = driver.sc().taskScheduler().healthTrackerOpt()
             if tracker.isEmpty():
                 missing = "spark.excludeOnFailure.application.enabled=true"
                 raise QuarantineUnavailableError(f"Spark keeps no list of excluded executors; set {missing}")
@@ -294,8 +280,3 @@ class ExclusionList:
         arguments = gateway.new_array(jvm.java.lang.Object, 2)
         arguments[0], arguments[1] = host, _FOR_EVER
         return kind.getConstructors()[0].newInstance(arguments)
-
-
-def _scheduler(context: SparkContext) -> Any:
-    driver: Any = context._jsc  # noqa: SLF001 - the scheduler lives in the driver's JVM
-    return driver.sc().taskScheduler()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from foretide.control_folder.filesystem import local_path, make_folder, open_filesystem
 from foretide.errors import Problem, TopologyError
+from foretide.spark.edges import quoted
+from foretide.spark.session import with_trigger
 from foretide.topology.graph import STREAM_COLUMN
 from foretide.topology.sinks import Console, Json, Memory, Parquet, Sink, Table
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from foretide.control_folder.filesystem import Filesystem
+    from foretide.spark.compile.topology import Compiled
 
 S = TypeVar("S", bound=Sink)
 
@@ -144,3 +147,27 @@ PORTS: Mapping[type[Sink], type[SinkPort[Any]]] = {
 def sink_port(sink: Sink) -> SinkPort[Any]:
     """The port of a sink."""
     return PORTS[type(sink)](sink)
+
+
+def start_query(
+    compiled: Compiled,
+    name: str,
+    sink: Sink,
+    checkpoint: str,
+    trigger: str | None,
+    output_mode: str = "append",
+) -> StreamingQuery:
+    """Start writing; `foretide.spark.session.with_trigger` says what a trigger may be."""
+    port = sink_port(sink)
+    port.check(name, checkpoint)
+    writer = compiled.frame.writeStream.queryName(name).outputMode(output_mode).format(sink.format)
+    return port.start(with_trigger(writer.option("checkpointLocation", checkpoint), trigger))
+
+
+def read_output(compiled: Compiled, sink: Sink, stream: str) -> DataFrame:
+    """An output stream as the sink has it, with its own columns only."""
+    written = sink_port(sink).read(compiled.frame.sparkSession, compiled.frame.schema)
+    if stream not in compiled.columns:
+        known = ", ".join(sorted(compiled.columns))
+        raise TopologyError(stream, [Problem(stream, "is not an output stream", f"There are: {known}")])
+    return written.where(written[STREAM_COLUMN] == stream).select(*map(quoted, compiled.columns[stream]))

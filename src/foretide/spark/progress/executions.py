@@ -64,7 +64,7 @@ class Executions:
         numbers = self._stages_of(max(seen.jobs)) if per_task else []
         graph = PlanGraph(seen.worked["nodes"], seen.worked["edges"], numbers)
         tasks = tuple(self._tasks(graph, numbers)) if per_task else None
-        edges = {each.edge: each for each in graph.edges if each.edge is not None}
+        edges = {each.edge: each for each in graph.exchanges.values() if each.edge is not None}
         if tasks is None:
             flows = {name: each.flow for name, each in edges.items()}
         else:
