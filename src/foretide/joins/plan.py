@@ -252,9 +252,6 @@ class JoinView:
     """A join as the control loop sees it at one instant.
 
     Attributes:
-        name: As in the query.
-        partitions: Partitions of its state.
-        how: `inner` or `left`.
         windows: Windows in which keys were counted so far; `keys` and `tail` are those of the last one.
         keys: Rows of each frequent key in the last window.
         tail: Rows of all others in it, on each partition.
@@ -264,8 +261,7 @@ class JoinView:
         imbalance: LI of the last window by the keys that were counted, under the plan in force.
         rows: Rows that each partition took in last, where tasks could be told apart.
         measured_imbalance: LI of these rows.
-        plan: In force at the end of what is known.
-        pending: The plan to come, if a change is under way.
+        plan: In force at the end of what is known; `pending` is the one to come, if a change is under way.
         problem: Why the plan cannot be changed at present, if it cannot.
         names: What people call its keys.
         cost: What its tasks were measured to cost, by rows of a window; None before that is known.

@@ -48,12 +48,8 @@ Figure = Known | Unknown
 class Snapshot:
     """All levels at one instant.
 
-    Attributes:
-        at: The instant, in seconds since 1970.
-        query: The name of the query.
-        figures: Values and the times they are from, by metric and subject.
-        forecasts: Values that are expected, by metric and subject, where something forecasts them.
-        problems: What monitoring cannot see at present, in sentences.
+    `figures` are values and the times they are from (seconds since 1970), by metric and subject; `forecasts` are values
+    that are expected. `problems` say what monitoring cannot see at present.
     """
 
     at: float

@@ -84,7 +84,8 @@ def placed(
     """The frame with the task of each tuple in the edge's own column, before the exchange."""
     ring = None
     if grouping.controllable:
-        declare(folder, name, pool, first_split(grouping, pool, replicas))
+        weights = first_split(grouping, pool, replicas)
+        folder.change_routes(lambda table: table.declare(name, pool, weights), repair=True)
         ring = ring_of(frame.sparkSession, folder, name)
     return frame.withColumn(task_column(name), task_of(grouping, frame, pool, ring, DEFAULT_SLOTS))
 
@@ -107,11 +108,6 @@ def barrier(frame: DataFrame) -> DataFrame:
 def task_column(name: str) -> str:
     """The column that carries the task; Spark shows it in the exchange's description, which is how edges are found."""
     return f"{TASK_PREFIX}{name}"
-
-
-def declare(folder: ControlFolder, name: str, pool: int, weights: list[float]) -> None:
-    """Make sure that the edge has a route before the plan is built; a table that cannot be read is made anew."""
-    folder.change_routes(lambda table: table.declare(name, pool, weights), repair=True)
 
 
 def first_split(grouping: Grouping, pool: int, replicas: int | None) -> list[float]:

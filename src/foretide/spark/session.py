@@ -66,17 +66,14 @@ def session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName(name)
     chosen = {**SETTINGS, **(_LOCAL_SETTINGS if local else {}), **(settings or {})}
-    chosen[_JAVA_OPTIONS] = f"{_log_option()} {chosen.get(_JAVA_OPTIONS, '')}".strip()
+    # level ERROR from the first line of Spark's log on
+    quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    chosen[_JAVA_OPTIONS] = f"{quiet} {chosen.get(_JAVA_OPTIONS, '')}".strip()
     for key, value in chosen.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
-
-
-def _log_option() -> str:
-    """Spark's log at level ERROR from its first line on."""
-    return f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 
 
 def apply_mode(spark: SparkSession, mode: ExecutionMode = MICRO_BATCH) -> None:

@@ -168,7 +168,7 @@ def _streams(bolt: Bolt) -> Iterator[Problem]:
 def _input(topology: Topology, bolt: Bolt, source: From) -> Iterator[Problem]:
     where = f"{source.component} -> {bolt.id}"
     yield from _origin(topology, where, source)
-    if sum(1 for other in bolt.inputs if _same_stream(other, source)) > 1:
+    if [(other.component, other.stream) for other in bolt.inputs].count((source.component, source.stream)) > 1:
         yield Problem(where, f"stream '{source.stream}' is read twice", "Read each stream once")
     if isinstance(source.grouping, Fields | PartialKey) and not source.grouping.keys:
         yield Problem(where, f"{source.grouping.name} names no field", "Name at least one")
@@ -195,10 +195,6 @@ def choices(where: str, grouping: Grouping) -> Iterator[Problem]:
     """What is wrong with the tasks that a key may be split over."""
     if isinstance(grouping, PartialKey) and grouping.choices < _FEWEST_CHOICES:
         yield Problem(where, f"partial-key has {grouping.choices} choices", "Give at least 2, or use fields")
-
-
-def _same_stream(one: From, other: From) -> bool:
-    return (one.component, one.stream) == (other.component, other.stream)
 
 
 def _origin(topology: Topology, where: str, source: From) -> Iterator[Problem]:

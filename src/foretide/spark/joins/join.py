@@ -89,7 +89,9 @@ def join(
         JoinError: The streams cannot be joined like that; lists every problem and its remedy.
     """
     pairs = key_pairs(on)
-    _check_name(name)
+    if not ID.fullmatch(name):
+        remedy = "Use a letter, then letters, digits, '-', '_'"
+        raise JoinError([Problem(f"join '{name}'", "is not a usable name", remedy)])
     check_columns(left, right, pairs)
     times = event_times(left, right, times)
     pairs = compared(left, right, pairs)
@@ -166,12 +168,6 @@ def _interval(micros: int) -> Column:
 
 def _all(conditions: Sequence[Column]) -> Column:
     return reduce(and_, conditions)
-
-
-def _check_name(name: str) -> None:
-    if not ID.fullmatch(name):
-        remedy = "Use a letter, then letters, digits, '-', '_'"
-        raise JoinError([Problem(f"join '{name}'", "is not a usable name", remedy)])
 
 
 # ---- inputs: key columns of a common type, event times, bounds; and the output columns

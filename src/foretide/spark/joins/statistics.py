@@ -63,16 +63,12 @@ def joins_seen(metrics: Mapping[str, Any]) -> dict[str, JoinBatch]:
     }
     return {
         name: JoinBatch(
-            _version(metrics.get(plan_observation(name))),
+            row["version"] if (row := metrics.get(plan_observation(name))) is not None else None,
             _side(metrics.get(f"{_LEFT}{name}")),
             _side(metrics.get(f"{_RIGHT}{name}")),
         )
         for name in sorted(names)
     }
-
-
-def _version(row: Any) -> int | None:
-    return None if row is None else row["version"]
 
 
 def _side(row: Any) -> JoinSide | None:
