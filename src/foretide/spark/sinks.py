@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from foretide.control_folder.filesystem import local_path, make_folder, open_filesystem
 from foretide.errors import Problem, TopologyError
-from foretide.spark.edges import quoted
+from foretide.spark.groupings import quoted
 from foretide.spark.session import with_trigger
 from foretide.topology.graph import STREAM_COLUMN
 from foretide.topology.sinks import Console, Json, Memory, Parquet, Sink, Table

@@ -20,7 +20,8 @@ from foretide.durations import parse_duration
 from foretide.errors import JoinError, Problem
 from foretide.joins.placement.spec import JoinBound, JoinSpec
 from foretide.joins.placement.timeline import without_unfinished
-from foretide.spark.edges import find_control_folder, hashable, quoted
+from foretide.spark.edges import find_control_folder
+from foretide.spark.groupings import hashable, quoted
 from foretide.spark.joins.cells import RESERVED, SALT, left_cells, live_plan, plan_of, right_cells, versions_of
 from foretide.spark.joins.statistics import observed, plan_observation
 from foretide.spark.state import WATERMARK

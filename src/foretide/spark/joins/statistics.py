@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from foretide.errors import JoinPlanError
 from foretide.joins.placement.plan_change import Maxima
 from foretide.metrics.batch import JoinBatch, JoinSide
-from foretide.spark.edges import quoted
+from foretide.spark.groupings import quoted
 from foretide.spark.joins.cells import OBSERVATION, SALT
 from foretide.spark.state import WATERMARK
 
