@@ -38,7 +38,7 @@ from foretide.control.world.observed import Observed
 from foretide.control.world.setup import OperatorSetup, Setup, Target
 from foretide.control.world.world import World
 from foretide.forecasting.load.registry import NAMES, make
-from foretide.metrics.catalogue.registry import at_level
+from foretide.metrics.catalogue import at_level
 from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Snapshot
 from foretide.queueing.model import BatchCosts

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 import foretide as ft
 from foretide.control_folder.folder import ControlFolder
 from foretide.routing.ring import DEFAULT_SLOTS
-from foretide.spark.edges.edge import barrier
-from foretide.spark.edges.groupings import slot_of
+from foretide.spark.edges import barrier
+from foretide.spark.groupings import slot_of
 from foretide.spark.progress.reader import QueryReader
 from foretide.workloads.keyed import Keyed
 

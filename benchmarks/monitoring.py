@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import foretide as ft
 from foretide.control_folder.folder import ControlFolder
-from foretide.metrics.catalogue.registry import at_level
+from foretide.metrics.catalogue import at_level
 from foretide.metrics.metric import Level, Sample
 from foretide.runtime.monitoring.monitor import LatestValues
 from foretide.runtime.pipeline.query import Query

@@ -14,7 +14,7 @@ from typer.main import get_command
 from foretide import errors
 from foretide.cli import app
 from foretide.cli.main import LazyCommand
-from foretide.metrics.catalogue.registry import CATALOGUE, at_level
+from foretide.metrics.catalogue import CATALOGUE, at_level
 from foretide.metrics.metric import Level
 from foretide.settings.load import CONFIG, DEFAULT_FILE, OTHER_VARIABLES
 from foretide.settings.monitoring import MonitorSettings

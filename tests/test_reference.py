@@ -11,7 +11,7 @@ from typer.main import get_command
 import foretide
 from foretide.cli import app
 from foretide.cli.main import LazyCommand
-from foretide.metrics.catalogue.registry import CATALOGUE, at_level
+from foretide.metrics.catalogue import CATALOGUE, at_level
 from foretide.metrics.metric import Level
 from foretide.settings.reference import PYTHON_ONLY, SECTIONS, SETTINGS
 from foretide.topology.groupings import Grouping

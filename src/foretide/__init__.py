@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from foretide.settings.monitoring import MonitorSettings
     from foretide.settings.run import RunSettings
     from foretide.settings.settings import Settings
-    from foretide.spark.edges.edge import edge
+    from foretide.spark.edges import edge
     from foretide.spark.joins.join import join
     from foretide.spark.session import session
     from foretide.topology.graph import Arrow, Bolt, From, Native, PerTuple, Spout, Topology
@@ -99,7 +99,7 @@ _NAMES_BY_MODULE = {
     "foretide.settings.monitoring": "MonitorSettings",
     "foretide.settings.run": "RunSettings",
     "foretide.settings.settings": "Settings",
-    "foretide.spark.edges.edge": "edge",
+    "foretide.spark.edges": "edge",
     "foretide.spark.joins.join": "join",
     "foretide.spark.session": "session",
     "foretide.topology.graph": "Arrow Bolt From Native PerTuple Spout Topology",

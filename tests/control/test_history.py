@@ -24,10 +24,9 @@ from foretide.control.world.observed import Observed
 from foretide.control.world.setup import OperatorSetup, Setup, Target
 from foretide.control.world.world import World
 from foretide.errors import CodecError
-from foretide.joins.plan import JoinPlan, KeyGrid, KeyLoad, TailLoad
-from foretide.joins.view import JoinView
+from foretide.joins.plan import JoinPlan, JoinView, KeyGrid, KeyLoad, TailLoad
 from foretide.metrics.metric import Sample
-from foretide.metrics.smoothing import Fading
+from foretide.metrics.snapshot import Fading
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.simulation.batches import RowLoad
 

@@ -13,8 +13,8 @@ def code_blocks(page):
 
 
 def blocks_by_file(page):
-    """The blocks that name a file, by its path."""
-    named = [(re.match(r"# (\S+\.py)", block), block) for block in code_blocks(page)]
+    """The blocks that name a file, by its path and, of a table in it, the name of that."""
+    named = [(re.match(r"# (\S+\.py(?:, in \w+)?)", block), block) for block in code_blocks(page)]
     return {match[1]: block for match, block in named if match}
 
 

@@ -12,8 +12,8 @@ from docs.pages import ROOT, blocks_by_file, registry_entry, run
 from foretide.cli import main
 from foretide.control_folder.folder import ControlFolder
 from foretide.control_folder.status import PipelineStatus
-from foretide.probes import local_machine
-from foretide.spark.sinks import registry as sinks
+from foretide.probes import machine as local_machine
+from foretide.spark import sinks
 from foretide.spark.sources import registry as sources
 from foretide.spark.sources.port import LoadContext
 
@@ -30,19 +30,21 @@ def names(monkeypatch):
 
 @pytest.mark.parametrize("path", BLOCKS)
 def test_files_that_the_guide_names_exist_or_have_a_place(path):
-    assert (ROOT / path).parent.is_dir()
+    assert (ROOT / path.partition(",")[0]).parent.is_dir()
     added_to = re.match(r"# \S+, in (\w+)", BLOCKS[path])
     if added_to:
-        assert re.search(rf"^{added_to[1]}\b.* = {{", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+        assert re.search(
+            rf"^{added_to[1]}\b.* = {{", (ROOT / path.partition(",")[0]).read_text(encoding="utf-8"), re.MULTILINE
+        )
 
 
 def test_the_metric_is_measured_from_two_readings(names):
-    run(BLOCKS["src/foretide/metrics/catalogue/machine.py"], names)
+    run(BLOCKS["src/foretide/metrics/machine_metrics.py"], names)
     run(BLOCKS["tests/metrics/test_counters.py"], names)
 
 
 def test_the_counter_of_the_metric_is_one_that_the_probe_reads(tmp_path, names):
-    run(BLOCKS["src/foretide/metrics/catalogue/machine.py"], names)
+    run(BLOCKS["src/foretide/metrics/machine_metrics.py"], names)
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "snmp").write_text("Icmp: InMsgs InErrors\nIcmp: 9 3\n", encoding="ascii")
     assert local_machine._sockets(tmp_path)[names["ICMP_ERRORS"].key] == 3
@@ -52,7 +54,7 @@ def test_the_counter_of_the_metric_is_one_that_the_probe_reads(tmp_path, names):
 def fixed_batches(names, monkeypatch):
     run(BLOCKS["src/foretide/topology/sources.py"], names)
     run(BLOCKS["src/foretide/spark/sources/fixed_batches.py"], names)
-    added = registry_entry(BLOCKS["src/foretide/spark/sources/registry.py"], names)
+    added = registry_entry(BLOCKS["src/foretide/spark/sources/registry.py, in PORTS"], names)
     monkeypatch.setattr(sources, "PORTS", {**sources.PORTS, **added})
     return names["FixedBatches"]
 
@@ -76,8 +78,8 @@ def test_the_source_counts_its_rows_and_leaves_other_offsets_alone(fixed_batches
 
 def test_the_sink_starts_the_query(names, monkeypatch):
     run(BLOCKS["src/foretide/topology/sinks.py"], names)
-    run(BLOCKS["src/foretide/spark/sinks/discard.py"], names)
-    added = registry_entry(BLOCKS["src/foretide/spark/sinks/registry.py"], names)
+    run(BLOCKS["src/foretide/spark/sinks.py"], names)
+    added = registry_entry(BLOCKS["src/foretide/spark/sinks.py, in PORTS"], names)
     monkeypatch.setattr(sinks, "PORTS", {**sinks.PORTS, **added})
     writer = MagicMock()
     assert sinks.sink_port(names["Discard"]()).start(writer) is writer.start.return_value
@@ -93,10 +95,10 @@ def test_the_settings_refuse_what_is_out_of_bounds(names):
 @pytest.fixture
 def alarms(tmp_path, monkeypatch):
     """The command of the guide, as part of the command line."""
-    module = ModuleType("foretide.cli.inspect.alarms")
+    module = ModuleType("foretide.cli.alarms")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    run(BLOCKS["src/foretide/cli/inspect/alarms.py"], vars(module))
-    added = registry_entry(BLOCKS["src/foretide/cli/main.py"], {})
+    run(BLOCKS["src/foretide/cli/alarms.py"], vars(module))
+    added = registry_entry(BLOCKS["src/foretide/cli/main.py, in _COMMANDS"], {})
     monkeypatch.setattr(main, "_COMMANDS", {**main._COMMANDS, **added})
     folder = ControlFolder(str(tmp_path / "control"))
     folder.change_routes(lambda table: table.declare("work", pool=2))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from foretide.joins.plan import NO_PLAN, KeyLoad, TailLoad, imbalance
+from foretide.joins.plan import NO_PLAN, JoinCost, KeyLoad, TailLoad, imbalance
 from foretide.joins.planning.planner import plan_join, predict
 from foretide.joins.settings import JoinSettings
-from foretide.joins.task_costs import CostModel, JoinCost
+from foretide.joins.task_costs import CostModel
 
 
 def taught(cost, batches=30, noise=0.05, seed=1):

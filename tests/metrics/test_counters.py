@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretide.metrics.counters import Gauge, Mean, Rate, Reading, Share, samples
-from foretide.metrics.metric import Level, Metric, Sample
+from foretide.metrics.metric import Gauge, Level, Mean, Metric, Rate, Reading, Sample, Share, samples
 
 
 def metric(name):

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.metrics.batch import BatchReport, BoltTimes, EdgeFlow, SourceRange, StateSize, TaskRun
-from foretide.metrics.catalogue.registry import CATALOGUE
-from foretide.metrics.catalogue.stream import EDGE, OPERATOR, QUERY, TASK
+from foretide.metrics.catalogue import CATALOGUE, EDGE, OPERATOR, QUERY, TASK
 from foretide.metrics.from_batch import BatchContext, SpoutFigures, service_scv, stream_samples
 from foretide.metrics.metric import Level
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.metrics.batch import TaskRun
-from foretide.metrics.catalogue.registry import CATALOGUE
-from foretide.metrics.from_tasks import slowness_samples, worker_samples
+from foretide.metrics.catalogue import CATALOGUE
+from foretide.metrics.from_batch import slowness_samples, worker_samples
 from foretide.metrics.metric import Level, Sample
 
 RUN = TaskRun(

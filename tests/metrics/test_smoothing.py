@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import SettingsError
-from foretide.metrics.smoothing import Fading, Window
+from foretide.metrics.snapshot import Fading, Window
 
 VALUES = st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=50)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretide.metrics.catalogue.registry import CATALOGUE
+from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level, Sample
 from foretide.metrics.snapshot import Known, Snapshot, Unknown, freeze
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from foretide.metrics.catalogue.worker import JVM, JVM_RULES, PROCESS
+from foretide.metrics.worker_metrics import JVM, JVM_RULES, PROCESS
 from foretide.probes.workers import JvmProbe, WorkerProbe, figures, parse_hsperfdata, published_file
 
 PROGRAM = textwrap.dedent("""

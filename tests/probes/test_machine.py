@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from foretide.metrics.catalogue.machine import CORE, CORE_RULES, HOST_RULES, MACHINE
+from foretide.metrics.machine_metrics import CORE, CORE_RULES, HOST_RULES, MACHINE
 from foretide.probes.machine import LocalMachine, MachineCounters, machine_samples
 
 BUSY = dict.fromkeys(("nice", "iowait", "irq", "softirq", "steal"), 0.0)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from foretide.metrics.catalogue.machine import MACHINE
+from foretide.metrics.machine_metrics import MACHINE
 from foretide.probes.node_exporter import NodeExporter, ProbeUnavailableError, parse_node_exporter
 
 HERE = Path(__file__).parent

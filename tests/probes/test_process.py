@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from foretide.metrics.catalogue.worker import PROCESS, PROCESS_RULES, WORKER
+from foretide.metrics.worker_metrics import PROCESS, PROCESS_RULES, WORKER
 from foretide.probes.process import ProcessCounters, ProcessProbe, ThreadCounters, process_samples, read_stat
 
 EARLIER = ProcessCounters(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretide.routing.load_aware import assign
+from foretide.routing.ring import assign
 
 
 def utilization(processed, execution_time, interval):

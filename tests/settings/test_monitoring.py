@@ -6,8 +6,8 @@ import pytest
 
 from foretide.errors import SettingsError
 from foretide.metrics.alarm_rules import DEFAULT_RULES, AlarmRule
-from foretide.metrics.catalogue.registry import CATALOGUE
-from foretide.metrics.smoothing import Fading, Window
+from foretide.metrics.catalogue import CATALOGUE
+from foretide.metrics.snapshot import Fading, Window
 from foretide.settings.monitoring import SMOOTHED, MonitorSettings
 
 

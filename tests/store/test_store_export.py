@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from foretide.errors import StoreError
-from foretide.metrics.catalogue import registry as catalogue
+from foretide.metrics import catalogue
 from foretide.metrics.metric import Level, Metric, Sample
 from foretide.store import export
 from foretide.store.export import export_samples, export_steps

@@ -14,10 +14,9 @@ from foretide.topology.groupings import (
     PartialKey,
     Shuffle,
 )
-from foretide.topology.modes import ExecutionMode
 from foretide.topology.sinks import Console, Json, Memory, Parquet, Table
 from foretide.topology.sources import Rate, Replay, Socket, Stream
-from foretide.topology.validate import find_problems, find_run_problems
+from foretide.topology.validate import ExecutionMode, find_problems, find_run_problems
 from foretide.workloads.curve import Curve
 from foretide.workloads.requests import RequestLines
 

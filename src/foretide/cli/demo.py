@@ -37,7 +37,7 @@ from foretide.reports import BatchRow, Disturbances, PlottedRun, draw_comparison
 from foretide.runtime.loop.attach import control
 from foretide.settings.load import load_settings
 from foretide.settings.settings import Settings
-from foretide.spark.executors.executors import driver_pid
+from foretide.spark.executors import driver_pid
 
 if TYPE_CHECKING:
     from foretide.control.decisions.decision import Decision

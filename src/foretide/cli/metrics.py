@@ -17,7 +17,7 @@ from rich.text import Text
 from foretide.cli.console import AppOption, DurationOption, JsonOption, StoreOption
 from foretide.codec import to_json
 from foretide.errors import StoreError
-from foretide.metrics.catalogue.registry import CATALOGUE
+from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level
 from foretide.status.stored import Figure, open_store, read_metrics
 from foretide.store.export import export_samples, export_steps

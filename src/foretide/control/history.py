@@ -15,11 +15,10 @@ from foretide.control.step import Control, step
 from foretide.control.world.observed import Observed, Weights
 from foretide.control.world.setup import OperatorSetup, Setup, Target
 from foretide.control.world.world import World
-from foretide.joins.view import JoinView
-from foretide.metrics.catalogue.registry import at_level
+from foretide.joins.plan import JoinView
+from foretide.metrics.catalogue import at_level
 from foretide.metrics.metric import Level, Sample
-from foretide.metrics.smoothing import Smoother
-from foretide.metrics.snapshot import Key, Snapshot, freeze
+from foretide.metrics.snapshot import Key, Smoother, Snapshot, freeze
 
 BATCH = "batch"
 """The metric whose sample ends a batch."""

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 from foretide.errors import ModelError, Problem
-
-if TYPE_CHECKING:
-    from foretide.joins.task_costs import JoinCost
 
 How = Literal["inner", "left"]
 """The kind of join. A left row of a `left` join must not be copied, or it would find no partner in some copy."""
@@ -130,6 +127,31 @@ NO_PLAN = JoinPlan({})
 """Every key by the hash alone."""
 
 
+@dataclass(frozen=True, slots=True)
+class JoinCost:
+    """Seconds of a core: for each task, each row that it takes in, and each pair of rows of one key; and the cores.
+
+    >>> cost = JoinCost(task=0.5, row=0.001, pair=0.0001, cores=2)
+    >>> cost.work(rows=[1000, 10], pairs=[20_000, 0])
+    [3.5, 0.51]
+    >>> cost.span([3.5, 0.51]), cost.span([2.0, 2.0, 2.0])
+    (3.5, 3.0)
+    """
+
+    task: float
+    row: float
+    pair: float
+    cores: int = 1
+
+    def work(self, rows: Sequence[float], pairs: Sequence[float]) -> list[float]:
+        """Seconds of each task."""
+        return [self.task + self.row * taken + self.pair * met for taken, met in zip(rows, pairs, strict=True)]
+
+    def span(self, work: Sequence[float]) -> float:
+        """Seconds until all tasks are done: as long as the longest one takes, or all of them on all cores."""
+        return max(max(work, default=0.0), math.fsum(work) / self.cores)
+
+
 @dataclass(slots=True)
 class Filling:
     """Rows of both sides on each partition, and pairs of one known key there, while they are being placed."""
@@ -220,3 +242,60 @@ def _check_rows(where: str, left: float, right: float) -> None:
     ]
     if problems:
         raise ModelError(problems)
+
+
+# ---- a running join
+
+
+@dataclass(frozen=True, slots=True)
+class JoinView:
+    """A join as the control loop sees it at one instant.
+
+    Attributes:
+        windows: Windows in which keys were counted so far; `keys` and `tail` are those of the last one.
+        keys: Rows of each frequent key in the last window.
+        tail: Rows of all others in it, on each partition.
+        forecast: Rows of each frequent key in the next window; empty where there is no forecast.
+        forecast_tail: Rows of all others in it.
+        forecast_by: The models that forecast its keys.
+        imbalance: LI of the last window by the keys that were counted, under the plan in force.
+        rows: Rows that each partition took in last, where tasks could be told apart.
+        measured_imbalance: LI of these rows.
+        plan: In force at the end of what is known; `pending` is the one to come, if a change is under way.
+        problem: Why the plan cannot be changed at present, if it cannot.
+        names: What people call its keys.
+        cost: What its tasks were measured to cost, by rows of a window; None before that is known.
+    """
+
+    name: str
+    partitions: int
+    how: How = "inner"
+    windows: int = 0
+    keys: tuple[KeyLoad, ...] = ()
+    tail: tuple[TailLoad, ...] = ()
+    forecast: tuple[KeyLoad, ...] = ()
+    forecast_tail: tuple[TailLoad, ...] = ()
+    forecast_by: str = ""
+    imbalance: float | None = None
+    rows: tuple[int, ...] | None = None
+    measured_imbalance: float | None = None
+    plan: JoinPlan = NO_PLAN
+    pending: JoinPlan | None = None
+    problem: str | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
+    cost: JoinCost | None = None
+
+    def of_its_window(self) -> JoinView:
+        """Without what changes from one batch to the next."""
+        known = {*self.plan.grids, *(load.key for load in (*self.keys, *self.forecast))}
+        names = {key: name for key, name in self.names.items() if key in known}
+        return replace(self, rows=None, measured_imbalance=None, names=names)
+
+
+def with_imbalance(view: JoinView, default_partition: DefaultPartition) -> JoinView:
+    """The view with the LI of its last window: by the keys that were counted, and by the rows that tasks took in."""
+    expected = fill(view.plan, view.keys, view.tail, default_partition)
+    by_rows = None
+    if view.rows and len(view.rows) == view.partitions:  # not those of before a repartition
+        by_rows = imbalance(measured_loads(view.rows, expected))
+    return replace(view, imbalance=imbalance(expected.loads()), measured_imbalance=by_rows)

@@ -11,13 +11,12 @@ times what a batch brings, a key with l and r rows in the batch makes about (2 h
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foretide.joins.plan import DefaultPartition, JoinPlan, fill, loads_of
+from foretide.joins.plan import DefaultPartition, JoinCost, JoinPlan, fill, loads_of
 from foretide.metrics.batch import BatchReport, JoinBatch, TaskRun
 
 _DECAY = 0.8
@@ -29,31 +28,6 @@ distinguished before hot keys are split, so the cost of rows follows most slowly
 
 _MAX_MISPLACED = 0.25
 _MIN_BATCHES = 2
-
-
-@dataclass(frozen=True, slots=True)
-class JoinCost:
-    """Seconds of a core: for each task, each row that it takes in, and each pair of rows of one key; and the cores.
-
-    >>> cost = JoinCost(task=0.5, row=0.001, pair=0.0001, cores=2)
-    >>> cost.work(rows=[1000, 10], pairs=[20_000, 0])
-    [3.5, 0.51]
-    >>> cost.span([3.5, 0.51]), cost.span([2.0, 2.0, 2.0])
-    (3.5, 3.0)
-    """
-
-    task: float
-    row: float
-    pair: float
-    cores: int = 1
-
-    def work(self, rows: Sequence[float], pairs: Sequence[float]) -> list[float]:
-        """Seconds of each task."""
-        return [self.task + self.row * taken + self.pair * met for taken, met in zip(rows, pairs, strict=True)]
-
-    def span(self, work: Sequence[float]) -> float:
-        """Seconds until all tasks are done: as long as the longest one takes, or all of them on all cores."""
-        return max(max(work, default=0.0), math.fsum(work) / self.cores)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from foretide.durations import Seconds
 from foretide.errors import AlarmRuleError
-from foretide.metrics.catalogue.registry import CATALOGUE
+from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Snapshot
 
@@ -152,7 +152,11 @@ def judge(
     holding = [seen for seen in observations if _holds(seen, snapshot)]
     since = {seen.key: min(state.since.get(seen.key, snapshot.at), snapshot.at) for seen in holding}
     due = [seen for seen in holding if seen.key in state.raised or _has_lasted(seen.rule, since[seen.key], snapshot.at)]
-    raised = {seen.key: state.raised.get(seen.key) or _raise(seen, since[seen.key], snapshot) for seen in due}
+    raised = {
+        seen.key: state.raised.get(seen.key)
+        or Alarm(seen.rule, seen.subject, since[seen.key], snapshot.at, seen.value, likely_source(snapshot))
+        for seen in due
+    }
     history = {seen.key: seen.history for seen in observations if seen.history}
     new = [alarm for key, alarm in raised.items() if key not in state.raised]
     over = [alarm for key, alarm in state.raised.items() if key not in raised]
@@ -185,12 +189,10 @@ def _observe(rule: AlarmRule, state: AlarmState, snapshot: Snapshot) -> Iterator
 
 
 def _values(rule: AlarmRule, snapshot: Snapshot) -> dict[str, float]:
-    """What a rule observations at: fresh figures, or forecasts."""
+    """The values that a rule is judged by: fresh figures, or forecasts."""
     if rule.forecast:
         return {subject: value for (metric, subject), value in snapshot.forecasts.items() if metric == rule.metric}
-    return {
-        subject: known.value for subject, known in snapshot.of(rule.metric).items() if known.age <= _MAX_AGE_SECONDS
-    }
+    return _recent(snapshot, rule.metric)
 
 
 def _holds(seen: _Observation, snapshot: Snapshot) -> bool:
@@ -210,10 +212,6 @@ def _holds(seen: _Observation, snapshot: Snapshot) -> bool:
 def _has_lasted(rule: AlarmRule, since: float, at: float) -> bool:
     """Growth is judged over the whole time already."""
     return rule.growing is not None or at - since >= rule.lasting
-
-
-def _raise(seen: _Observation, since: float, snapshot: Snapshot) -> Alarm:
-    return Alarm(seen.rule, seen.subject, since, snapshot.at, seen.value, likely_source(snapshot))
 
 
 def _kept(before: History, at: float, value: float, lasting: float) -> History:

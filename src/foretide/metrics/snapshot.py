@@ -1,4 +1,4 @@
-"""Everything that is known at one instant, as a value: what a control cycle reads.
+"""Everything that is known at one instant, as a value: what a control cycle reads. And the smoothing of figures.
 
 ```python
 figure = snapshot.figure("utilization", "extract")
@@ -10,12 +10,14 @@ match figure:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from foretide.metrics.catalogue.registry import CATALOGUE
+from foretide.errors import SettingsError
+from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level, Sample
 
 Key = tuple[str, str]
@@ -46,12 +48,8 @@ Figure = Known | Unknown
 class Snapshot:
     """All levels at one instant.
 
-    Attributes:
-        at: The instant, in seconds since 1970.
-        query: The name of the query.
-        figures: Values and the times they are from, by metric and subject.
-        forecasts: Values that are expected, by metric and subject, where something forecasts them.
-        problems: What monitoring cannot see at present, in sentences.
+    `figures` are values and the times they are from (seconds since 1970), by metric and subject; `forecasts` are values
+    that are expected. `problems` say what monitoring cannot see at present.
     """
 
     at: float
@@ -77,17 +75,16 @@ class Snapshot:
 
     def subjects(self, level: Level) -> list[str]:
         """Everything of a level that was ever measured, in order."""
-        return sorted({subject for metric, subject in self.figures if _level(metric) is level})
+        of_level = {name for name, metric in CATALOGUE.items() if metric.level is level}
+        return sorted({subject for metric, subject in self.figures if metric in of_level})
 
     def of(self, metric: str) -> dict[str, Known]:
         """A metric for all its subjects."""
-        return dict(self._of(metric))
-
-    def _of(self, metric: str) -> Iterator[tuple[str, Known]]:
-        for name, subject in self.figures:
-            figure = self.figure(name, subject) if name == metric else None
-            if isinstance(figure, Known):
-                yield subject, figure
+        return {
+            subject: Known(value, max(0.0, self.at - measured))
+            for (name, subject), (value, measured) in self.figures.items()
+            if name == metric
+        }
 
     def samples(self) -> Iterator[Sample]:
         """Everything as samples."""
@@ -95,11 +92,58 @@ class Snapshot:
             yield Sample(metric, subject, measured, value)
 
 
-def _level(metric: str) -> Level | None:
-    found = CATALOGUE.get(metric)
-    return found.level if found else None
-
-
 def freeze(figures: Mapping[Key, V]) -> Mapping[Key, V]:
     """A copy that nobody can change: what makes a snapshot cheap however much is measured."""
     return MappingProxyType(dict(figures))
+
+
+# ---- smoothing (DRS, section V): let the past fade, or average a window
+
+
+class Smoother(Protocol):
+    """Takes measurements in, one by one, and gives the smoothed value back."""
+
+    def add(self, value: float) -> float:
+        """The smoothed value, this measurement included."""
+
+
+@dataclass
+class Fading:
+    """D(n) = alpha D(n-1) + (1 - alpha) d(n): alpha weighs the PAST. It starts at the first measurement.
+
+    >>> fading = Fading(alpha=0.75)
+    >>> [fading.add(value) for value in (8.0, 16.0)]
+    [8.0, 10.0]
+    """
+
+    alpha: float = 0.5
+    _smoothed: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha < 1:
+            raise SettingsError(f"alpha weighs the past and lies in [0, 1), not at {self.alpha:g}")
+
+    def add(self, value: float) -> float:
+        """The smoothed value, this measurement included."""
+        before = value if self._smoothed is None else self._smoothed
+        self._smoothed = self.alpha * before + (1 - self.alpha) * value
+        return self._smoothed
+
+
+@dataclass
+class Window:
+    """The mean of the last w measurements; of those there are, until there are w."""
+
+    size: int = 6
+    _values: deque[float] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise SettingsError(f"a window holds at least one measurement, not {self.size}")
+
+    def add(self, value: float) -> float:
+        """The smoothed value, this measurement included."""
+        self._values.append(value)
+        while len(self._values) > self.size:
+            self._values.popleft()
+        return sum(self._values) / len(self._values)

@@ -9,9 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from foretide.metrics.catalogue.machine import BUSIEST_CORE, CORE_RULES, CPU_MODES, HOST_RULES
-from foretide.metrics.counters import Reading, samples
-from foretide.metrics.metric import Sample
+from foretide.metrics.machine_metrics import BUSIEST_CORE, CORE_RULES, CPU_MODES, HOST_RULES
+from foretide.metrics.metric import Reading, Sample, samples
 
 Devices = Mapping[str, Mapping[str, float]]
 """Counters by device: cores, disks, interfaces."""

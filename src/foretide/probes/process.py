@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from foretide.metrics.catalogue.worker import PROCESS_RULES
-from foretide.metrics.counters import Reading, Rule, samples
-from foretide.metrics.metric import Sample
+from foretide.metrics.metric import Reading, Rule, Sample, samples
+from foretide.metrics.worker_metrics import PROCESS_RULES
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foretide.metrics.catalogue.worker import JVM_RULES, PROCESS_RULES
 from foretide.metrics.metric import Sample
+from foretide.metrics.worker_metrics import JVM_RULES, PROCESS_RULES
 from foretide.probes.process import ProcessCounters, ProcessProbe, process_ids, process_samples, read_stat
 
 DRIVER = "driver"

@@ -14,8 +14,8 @@ from foretide.bounds import Bounded, Scope
 from foretide.durations import Seconds
 from foretide.metrics.alarm_rules import DEFAULT_RULES, AlarmRule
 from foretide.metrics.batch import TIME_EVERY
-from foretide.metrics.catalogue.registry import CATALOGUE
-from foretide.metrics.smoothing import Fading, Smoother
+from foretide.metrics.catalogue import CATALOGUE
+from foretide.metrics.snapshot import Fading, Smoother
 
 SMOOTHED = ("service_time_ms", "service_scv", "arrival_scv", "selectivity", "flow_fraction")
 """Metrics that planning reads: smoothed, so that a single outlier changes no plan."""

@@ -1,4 +1,4 @@
-"""Starting Spark the way Foretide needs it, with a clear message when Java is missing."""
+"""Starting Spark the way Foretide needs it, and what an execution mode means to Spark: settings and triggers."""
 
 from __future__ import annotations
 
@@ -7,22 +7,33 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyspark
 from pyspark.sql import SparkSession
 
+from foretide.durations import interval_text, parse_duration
 from foretide.errors import EnvironmentNotReadyError
-from foretide.spark.executors.exclusion_list import QUARANTINE_SETTINGS
-from foretide.spark.modes import MODE_SETTINGS
-from foretide.topology.modes import MICRO_BATCH
+from foretide.spark.executors import QUARANTINE_SETTINGS
+from foretide.topology.validate import MICRO_BATCH, ExecutionMode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _OLDEST_JAVA = 17
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+ONCE = "once"
+"""The trigger of a query that takes one batch and ends."""
+
+MODE_SETTINGS: Mapping[str, Mapping[str, str]] = {
+    MICRO_BATCH.name: {
+        "spark.sql.adaptive.streaming.stateless.enabled": "false",  # adaptive execution would merge an edge's tasks
+    }
+}
+"""Session settings that queries of a mode rely on."""
 
 SETTINGS: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",  # a Python task costs a third of what it costs over TCP
@@ -55,7 +66,9 @@ def session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName(name)
     chosen = {**SETTINGS, **(_LOCAL_SETTINGS if local else {}), **(settings or {})}
-    chosen[_JAVA_OPTIONS] = f"{_log_option()} {chosen.get(_JAVA_OPTIONS, '')}".strip()
+    # level ERROR from the first line of Spark's log on
+    quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    chosen[_JAVA_OPTIONS] = f"{quiet} {chosen.get(_JAVA_OPTIONS, '')}".strip()
     for key, value in chosen.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
@@ -63,9 +76,20 @@ def session(
     return spark
 
 
-def _log_option() -> str:
-    """Spark's log at level ERROR from its first line on."""
-    return f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+def apply_mode(spark: SparkSession, mode: ExecutionMode = MICRO_BATCH) -> None:
+    """Set what queries of the mode rely on, where the session has it otherwise."""
+    for name, value in MODE_SETTINGS[mode.name].items():
+        if spark.conf.get(name, None) != value:
+            spark.conf.set(name, value)
+
+
+def with_trigger(writer: DataStreamWriter, trigger: str | None) -> DataStreamWriter:
+    """Give a query its trigger: an interval between batches, None to take what is there and end, or `once`."""
+    if trigger is None:
+        return writer.trigger(availableNow=True)
+    if trigger == ONCE:
+        return writer.trigger(once=True)
+    return writer.trigger(processingTime=interval_text(parse_duration(trigger)))
 
 
 def check_java() -> None:

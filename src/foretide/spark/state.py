@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.control_folder.filesystem import open_filesystem
 from foretide.errors import ActionError
-from foretide.spark.sinks.registry import sink_port
+from foretide.spark.sinks import sink_port
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

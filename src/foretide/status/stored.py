@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from foretide.control.decisions.decision import Decision
 from foretide.errors import DecisionNotFoundError, StoreError
-from foretide.metrics.catalogue.registry import CATALOGUE, at_level
+from foretide.metrics.catalogue import CATALOGUE, at_level
 from foretide.metrics.metric import Level
 from foretide.status.running import find_running, running_store
 from foretide.store.metric_store import MetricStore

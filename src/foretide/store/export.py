@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from foretide.errors import StoreError
 from foretide.files import atomic_path
-from foretide.metrics.catalogue.registry import CATALOGUE
+from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level, Sample
 from foretide.store.metric_store import MetricStore
 

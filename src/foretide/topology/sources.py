@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     from foretide.workloads.curve import Curve
@@ -15,27 +15,20 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """What all sources share, with the answers of a plain Spark source."""
+    """What all sources share, with the answers of a plain Spark source.
+
+    A source that is `at_most_once` can refuse to hand out a row a second time. With `live_admission` its limit of rows
+    a batch can change while the query runs. `partitions` tasks read it; None leaves their number to Spark.
+    """
+
+    at_most_once: ClassVar[bool] = False
+    live_admission: ClassVar[bool] = False
+    partitions: int | None = None
 
     @property
     def replayable(self) -> bool:
         """Whether the same rows can be read again after a failure."""
         return True
-
-    @property
-    def at_most_once(self) -> bool:
-        """Whether the source can refuse to hand out a row a second time."""
-        return False
-
-    @property
-    def live_admission(self) -> bool:
-        """Whether the limit of rows a batch can change while the query runs."""
-        return False
-
-    @property
-    def partitions(self) -> int | None:
-        """Tasks that read the source; None leaves the number to Spark."""
-        return None
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """What is wrong with its values, and how to correct it."""
@@ -68,15 +61,8 @@ class Replay(Source):
     partitions: int = 2
     max_rows: int | None = None
 
-    @property
-    def at_most_once(self) -> bool:
-        """Rows that were handed out are marked on disk."""
-        return True
-
-    @property
-    def live_admission(self) -> bool:
-        """The limit is read from the control folder before every batch."""
-        return True
+    at_most_once: ClassVar[bool] = True
+    live_admission: ClassVar[bool] = True
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Values with which no row would be read, or no window would close."""

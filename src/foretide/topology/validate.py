@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import get_args
 
@@ -16,13 +17,30 @@ from foretide.errors import Problem
 from foretide.graphs import loops, reachable
 from foretide.topology.graph import DEAD_LETTERS, Bolt, From, OnError, Topology
 from foretide.topology.groupings import Dynamic, Fields, Global, Grouping, LocalOrShuffle, PartialKey
-from foretide.topology.modes import MICRO_BATCH, ExecutionMode
 from foretide.topology.sinks import GUARANTEES, Guarantee, Sink
+from foretide.topology.sources import Source
 
 ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 """What names of topologies, components, streams and edges look like."""
 
 _FEWEST_CHOICES = 2
+
+
+@dataclass(frozen=True)
+class ExecutionMode:
+    """A way in which Spark runs a streaming query: the sources, sinks and guarantees that are possible in it.
+
+    What a mode means to Spark (trigger, session settings) is in `foretide.spark.session`.
+    """
+
+    name: str
+    sources: tuple[type[Source], ...] = (Source,)
+    sinks: tuple[type[Sink], ...] = (Sink,)
+    guarantees: tuple[Guarantee, ...] = GUARANTEES
+
+
+MICRO_BATCH = ExecutionMode("micro-batch")
+"""A batch is planned, run and committed before the next one starts. Any source, any operator, any sink."""
 
 
 def find_problems(topology: Topology) -> list[Problem]:
@@ -150,7 +168,7 @@ def _streams(bolt: Bolt) -> Iterator[Problem]:
 def _input(topology: Topology, bolt: Bolt, source: From) -> Iterator[Problem]:
     where = f"{source.component} -> {bolt.id}"
     yield from _origin(topology, where, source)
-    if sum(1 for other in bolt.inputs if _same_stream(other, source)) > 1:
+    if [(other.component, other.stream) for other in bolt.inputs].count((source.component, source.stream)) > 1:
         yield Problem(where, f"stream '{source.stream}' is read twice", "Read each stream once")
     if isinstance(source.grouping, Fields | PartialKey) and not source.grouping.keys:
         yield Problem(where, f"{source.grouping.name} names no field", "Name at least one")
@@ -177,10 +195,6 @@ def choices(where: str, grouping: Grouping) -> Iterator[Problem]:
     """What is wrong with the tasks that a key may be split over."""
     if isinstance(grouping, PartialKey) and grouping.choices < _FEWEST_CHOICES:
         yield Problem(where, f"partial-key has {grouping.choices} choices", "Give at least 2, or use fields")
-
-
-def _same_stream(one: From, other: From) -> bool:
-    return (one.component, one.stream) == (other.component, other.stream)
 
 
 def _origin(topology: Topology, where: str, source: From) -> Iterator[Problem]:

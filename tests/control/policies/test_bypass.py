@@ -16,7 +16,7 @@ from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.observed import Observed
 from foretide.errors import SettingsError
 from foretide.metrics.batch import TaskRun
-from foretide.metrics.from_tasks import SLOWNESS, slowness
+from foretide.metrics.from_batch import SLOWNESS, slowness
 
 TIME = "worker_tuple_execution_time_ms"
 BYPASS = Bypass(BypassSettings(first_wait=60.0))

@@ -12,10 +12,8 @@ from foretide.control.world.observed import Observed
 from foretide.control.world.setup import Setup
 from foretide.control.world.world import World
 from foretide.errors import CodecError, SettingsError
-from foretide.joins.plan import NO_PLAN, JoinPlan, KeyGrid, KeyLoad, TailLoad
+from foretide.joins.plan import NO_PLAN, JoinCost, JoinPlan, JoinView, KeyGrid, KeyLoad, TailLoad
 from foretide.joins.settings import JoinSettings, ScalingSettings
-from foretide.joins.task_costs import JoinCost
-from foretide.joins.view import JoinView
 from foretide.metrics.snapshot import Snapshot
 
 HOT = (KeyLoad(13, 1000.0, 1000.0), KeyLoad(14, 10.0, 10.0))

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from foretide.errors import MonitoringError
 from foretide.metrics.metric import Sample
-from foretide.metrics.smoothing import Fading, Window
-from foretide.metrics.snapshot import Known
+from foretide.metrics.snapshot import Fading, Known, Window
 from foretide.runtime.monitoring import monitor as monitor_module
 from foretide.runtime.monitoring.monitor import LatestValues, Monitor
 from foretide.settings.monitoring import MonitorSettings
-from foretide.spark.executors.executors import WorkerListing
+from foretide.spark.executors import WorkerListing
 from foretide.topology.graph import Spout, Topology
 from foretide.topology.sources import Rate
 

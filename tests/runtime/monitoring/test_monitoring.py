@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 import foretide as ft
 from foretide.metrics.alarm_rules import AlarmRule
-from foretide.metrics.catalogue.registry import CATALOGUE
+from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Known, Unknown
 from foretide.store.metric_store import MetricStore

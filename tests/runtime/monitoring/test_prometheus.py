@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from foretide.errors import MonitoringError
 from foretide.metrics.alarm_rules import AlarmRule, AlarmState, judge
-from foretide.metrics.catalogue.registry import CATALOGUE
+from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Snapshot
 from foretide.runtime.monitoring.prometheus import PREFIX, PrometheusEndpoint

@@ -16,7 +16,7 @@ from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Wish
 from foretide.control_folder.folder import ControlFolder
 from foretide.metrics.audit import audit
-from foretide.spark.edges.edge import RECEIVED, SENT, exchange, observe_ids, placed
+from foretide.spark.edges import RECEIVED, SENT, exchange, observe_ids, placed
 from foretide.spark.progress.reader import QueryReader
 from foretide.spark.rest import SparkRest
 from foretide.workloads.keyed import Keyed

@@ -16,7 +16,7 @@ from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control.settings import GuardSettings
 from foretide.joins.settings import ScalingSettings, WindowSettings
-from foretide.spark.executors.executors import Executors
+from foretide.spark.executors import Executors
 
 SCHEMA = "key long, t timestamp, v long"
 ROWS, SECONDS, MOST_FILES, PATIENCE = 3_000, 10, 40, 300

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 import foretide as ft
 from foretide.control_folder.folder import ControlFolder
 from foretide.joins.placement.plan_change import EventTimePace
-from foretide.spark.joins.inputs import compared, key_pairs
+from foretide.spark.joins.join import compared, key_pairs
 from helpers import wait_for
 from spark.joins.join_cases import Driver, Shape, expected, plain, put_all, sides, start
 from spark.joins.join_crash_app import KILLED, SLOW, Mode, Run

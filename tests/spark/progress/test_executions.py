@@ -1,9 +1,8 @@
 import pytest
 
 from foretide.metrics.batch import EdgeFlow
-from foretide.spark.progress.executions import Executions
+from foretide.spark.progress.executions import Executions, attribute, read_task, with_tasks
 from foretide.spark.progress.plan_graph import Exchange, PlanGraph, Scan, SparkStage
-from foretide.spark.progress.task_runs import attribute, read_task, with_tasks
 from foretide.topology.shape import PlanShape
 
 RUN = "0a1b-run"

@@ -3,7 +3,7 @@
 import pytest
 
 import foretide as ft
-from foretide.spark.sinks.registry import sink_port
+from foretide.spark.sinks import sink_port
 from foretide.spark.sources.registry import source_port, source_range
 from foretide.topology.sinks import Sink
 from foretide.topology.sources import Source

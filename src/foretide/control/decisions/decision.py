@@ -9,7 +9,7 @@ from typing import Literal
 from foretide.control.actions.registry import Action, Quarantine, Release, SetReplicas, SetSplit
 from foretide.control.world.setup import ControlMode
 from foretide.control.world.world import World
-from foretide.metrics.from_tasks import SLOWNESS
+from foretide.metrics.from_batch import SLOWNESS
 from foretide.metrics.snapshot import Key, Known
 
 Outcome = Literal["better", "worse", "no clear change", "unclear", "never observed"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from foretide.control.decisions.decision import Contest, Decision, Effect, Fact, Intervention, Wish
-from foretide.metrics.catalogue.registry import CATALOGUE
+from foretide.metrics.catalogue import CATALOGUE
 
 _WITHOUT_UNIT = frozenset({"number", "ratio"})
 _SIGNIFICANT_DIGITS = 4

@@ -16,12 +16,10 @@ from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.world.measured import cores_in_service
 from foretide.control.world.world import World
 from foretide.joins.placement.salts import tail_partition
-from foretide.joins.plan import NO_PLAN, JoinPlan
+from foretide.joins.plan import NO_PLAN, JoinCost, JoinPlan, JoinView
 from foretide.joins.planning.planner import explain_plan, plan_join, predict
 from foretide.joins.planning.scaling import Joiner, Resources, Scaling, scale
 from foretide.joins.settings import JoinSettings, ScalingSettings, WindowSettings
-from foretide.joins.task_costs import JoinCost
-from foretide.joins.view import JoinView
 
 _GIVE_UP_SHARE = 0.5
 """A plan is given up once LI by the hash alone is below this share of `hot_above`."""

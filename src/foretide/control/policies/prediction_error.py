@@ -19,7 +19,7 @@ from foretide.control.actions.registry import Action, Quarantine, QuarantineHost
 from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.world.world import World
 from foretide.durations import Seconds
-from foretide.metrics.catalogue.registry import CATALOGUE
+from foretide.metrics.catalogue import CATALOGUE
 
 
 @dataclass(frozen=True, slots=True)

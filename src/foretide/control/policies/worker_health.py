@@ -11,8 +11,8 @@ from typing_extensions import Doc
 
 from foretide.bounds import Bounded
 from foretide.control.world.world import World
-from foretide.metrics.catalogue.registry import CATALOGUE
-from foretide.metrics.from_tasks import SLOWNESS
+from foretide.metrics.catalogue import CATALOGUE
+from foretide.metrics.from_batch import SLOWNESS
 
 _MIN_RATIO_TO_PEERS = 1.2
 """A worker that deviates from its forecast is suspect only if it also deviates from its peers: load affects all."""

@@ -9,7 +9,7 @@ from foretide.control.actions.registry import Action
 from foretide.control.world.forecasts import Forecasts
 from foretide.control.world.observed import Observed
 from foretide.control.world.setup import Setup, Target
-from foretide.joins.view import JoinView
+from foretide.joins.plan import JoinView
 from foretide.metrics.snapshot import Key, Snapshot
 
 

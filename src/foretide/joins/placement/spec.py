@@ -54,10 +54,7 @@ class JoinBound:
 class JoinSpec:
     """A join as its control folder describes it.
 
-    Attributes:
-        bound: Which rows may match.
-        partitions: Partitions of its state, fixed by the query's checkpoint.
-        statistics: Whether batches report which keys were frequent.
+    The query's checkpoint fixes the `partitions` of its state. With `statistics` batches report the frequent keys.
     """
 
     bound: JoinBound

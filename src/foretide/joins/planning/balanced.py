@@ -18,11 +18,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from foretide.joins.plan import DefaultPartition, Filling, How, KeyGrid, KeyLoad, TailLoad, grid_of, imbalance
+from foretide.joins.plan import DefaultPartition, Filling, How, JoinCost, KeyGrid, KeyLoad, TailLoad, grid_of, imbalance
 from foretide.joins.planning.grid_shapes import WHOLE, GridShape, cell_rows, ladder
 from foretide.joins.planning.paper import most_frequent
 from foretide.joins.settings import JoinSettings
-from foretide.joins.task_costs import JoinCost
 
 _MAX_EXTRA_WORK = 1.25
 _MAX_CANDIDATES = 4

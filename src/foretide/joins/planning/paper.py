@@ -15,7 +15,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 
 from foretide.joins.plan import DefaultPartition, Filling, How, JoinPlan, KeyGrid, KeyLoad, TailLoad, grid_of
-from foretide.joins.planning.grid_shapes import shape_for
+from foretide.joins.planning.grid_shapes import cell_rows, shape_for
 from foretide.joins.settings import JoinSettings
 
 
@@ -87,9 +87,8 @@ def _updated(load: KeyLoad, wanted: int, old: KeyGrid | None, filling: Filling, 
 
 def _first_fit(load: KeyLoad, shape: tuple[int, int], filling: Filling, room: float, taken: Sequence[int]) -> int:
     """The least loaded instance that has room for a split and has none of the key yet."""
-    size = load.left / shape[0] + load.right / shape[1]
-    loads = filling.loads()
+    loads, rows = filling.loads(), filling.partition_rows()
     free = [instance for instance in range(len(loads)) if instance not in taken]
-    free.sort(key=lambda instance: (loads[instance], filling.left[instance] + filling.right[instance], instance))
-    fitting = (each for each in free if filling.left[each] + filling.right[each] + size <= room)
+    free.sort(key=lambda instance: (loads[instance], rows[instance], instance))
+    fitting = (each for each in free if rows[each] + cell_rows(load, shape) <= room)
     return next(fitting, free[0])

@@ -11,6 +11,7 @@ from foretide.joins.plan import (
     NO_PLAN,
     DefaultPartition,
     How,
+    JoinCost,
     JoinPlan,
     KeyGrid,
     KeyLoad,
@@ -22,7 +23,6 @@ from foretide.joins.plan import (
 from foretide.joins.planning.balanced import balanced_grids
 from foretide.joins.planning.paper import paper_grids
 from foretide.joins.settings import JoinSettings
-from foretide.joins.task_costs import JoinCost
 
 Names = Mapping[int, str]
 """What people call the keys that are known by their hashes."""

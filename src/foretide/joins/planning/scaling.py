@@ -26,13 +26,8 @@ _NEGLIGIBLE = 1e-9
 class Joiner:
     """What was measured of one join instance.
 
-    Attributes:
-        name: Unique among the joiners.
-        latency: Seconds that a tuple takes from its arrival until it is processed.
-        rate: Rows that arrive in a second (dir).
-        units: Units of cores and memory it has now (ra).
-        cpu: The share of its cores that is in use.
-        memory: The share of its memory that is in use.
+    `latency` is the seconds that a tuple takes from its arrival until it is processed, `rate` the rows that arrive in a
+    second (dir), `units` what it has of cores and memory (ra); `cpu` and `memory` are the shares in use.
     """
 
     name: str
@@ -65,10 +60,8 @@ class Resources:
 class Scaling:
     """What to change, and why.
 
-    Attributes:
-        units: Units of cores and memory that a joiner gets (above 0) or gives back (below 0), by name.
-        joiners: Joiners to start (above 0) or to stop (below 0).
-        reason: In plain words.
+    `units` of cores and memory go to a joiner (above 0) or come back (below 0), by its name; `joiners` are started
+    (above 0) or stopped (below 0).
     """
 
     units: Mapping[str, float] = field(default_factory=dict)

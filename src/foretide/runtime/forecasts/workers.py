@@ -17,7 +17,7 @@ from foretide.forecasting.forecaster import LEVELS
 from foretide.forecasting.series import TimeSteps
 from foretide.forecasting.settings import nets_installed
 from foretide.forecasting.workers.frames import MachineFrame
-from foretide.metrics.catalogue.registry import at_level
+from foretide.metrics.catalogue import at_level
 from foretide.metrics.metric import Level, Sample
 from foretide.metrics.snapshot import Key
 from foretide.runtime.forecasts.worker_process import Frame, WorkerNetRequest, frame_message

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from foretide.errors import JoinPlanError
 from foretide.joins.placement.salts import tail_partition
+from foretide.joins.plan import JoinCost, JoinView, with_imbalance
 from foretide.joins.settings import WindowSettings
-from foretide.joins.task_costs import JoinCost, TaskCosts
-from foretide.joins.view import JoinView, with_imbalance
+from foretide.joins.task_costs import TaskCosts
 from foretide.runtime.joins.key_windows import KeyWindows
 from foretide.runtime.joins.publisher import JoinPlanPublisher, ReadMaxima
 from foretide.spark.joins.cells import hard_end_failure

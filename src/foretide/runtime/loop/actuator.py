@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from foretide.runtime.joins.joins import Joins
     from foretide.runtime.loop.observer import Observer
     from foretide.runtime.pipeline.followed import Controllable
-    from foretide.spark.executors.executors import Executors
+    from foretide.spark.executors import Executors
 
 log = logging.getLogger("foretide")
 

@@ -21,7 +21,7 @@ from foretide.runtime.loop.observer import Observer
 from foretide.runtime.loop.world_reader import WorldReader, WorldRecorder
 from foretide.runtime.pipeline.followed import controllable
 from foretide.settings.load import load_settings
-from foretide.spark.executors.executors import Executors
+from foretide.spark.executors import Executors
 from foretide.spark.joins.statistics import highest_times_of
 from foretide.store.metric_store import MetricStore
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from foretide.control.world.forecasts import Forecast
     from foretide.control.world.setup import Target
     from foretide.control_folder.folder import ControlFolder
-    from foretide.joins.view import JoinView
+    from foretide.joins.plan import JoinView
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport
     from foretide.runtime.loop.actuator import Actuator

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from foretide.routing.table import RouteTable
     from foretide.runtime.joins.joins import Joins
     from foretide.runtime.pipeline.follower import Follower
-    from foretide.spark.executors.executors import Executors
+    from foretide.spark.executors import Executors
 
 _MAX_TABLES = 100
 _WARM_UP_BATCHES = 3

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from foretide.control.world.forecasts import Forecast
     from foretide.control.world.observed import Observed
     from foretide.control_folder.folder import ControlFolder
-    from foretide.joins.view import JoinView
+    from foretide.joins.plan import JoinView
     from foretide.metrics.batch import BatchReport
     from foretide.metrics.snapshot import Snapshot
     from foretide.routing.table import RouteTable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from foretide.runtime.joins.joins import Joins
     from foretide.runtime.loop.observer import Observer
     from foretide.runtime.pipeline.followed import Controllable
-    from foretide.spark.executors.executors import Executors
+    from foretide.spark.executors import Executors
     from foretide.store.writer import StoreWriter
 
 

@@ -11,15 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from foretide.control_folder.filesystem import absolute
-from foretide.metrics.from_batch import BatchContext, stream_samples
-from foretide.metrics.from_tasks import slowness_samples
+from foretide.metrics.from_batch import BatchContext, slowness_samples, stream_samples
 from foretide.metrics.metric import Sample
 from foretide.metrics.snapshot import Key, Snapshot, freeze
 from foretide.runtime.monitoring.alarms import AlarmManager
 from foretide.runtime.monitoring.prometheus import PrometheusEndpoint
 from foretide.runtime.monitoring.sampler import Sampler
 from foretide.runtime.monitoring.tuple_latency import TupleLatency
-from foretide.spark.executors.executors import Workers
+from foretide.spark.executors import Workers
 from foretide.status.running import default_store
 from foretide.store.metric_store import MetricStore
 from foretide.store.writer import StoreWriter, WriterSettings
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from foretide.metrics.alarm_rules import Alarm
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport
-    from foretide.metrics.smoothing import Smoother
+    from foretide.metrics.snapshot import Smoother
     from foretide.settings.monitoring import MonitorSettings
     from foretide.topology.graph import Topology
 

@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from foretide.errors import MonitoringError
-from foretide.metrics.catalogue.registry import CATALOGUE
+from foretide.metrics.catalogue import CATALOGUE
 
 if TYPE_CHECKING:
     from foretide.metrics.alarm_rules import Alarm

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from foretide.metrics.from_tasks import worker_samples
+from foretide.metrics.from_batch import worker_samples
 from foretide.probes.machine import LocalMachine
 from foretide.probes.node_exporter import NodeExporter, ProbeUnavailableError
 from foretide.probes.workers import WorkerProbe, find_executors
@@ -17,7 +17,7 @@ from foretide.runtime.threads import Worker
 if TYPE_CHECKING:
     from foretide.metrics.batch import TaskRun
     from foretide.metrics.metric import Sample
-    from foretide.spark.executors.executors import Workers
+    from foretide.spark.executors import Workers
 
 _POLL_SECONDS = 0.25
 _STOP_TIMEOUT_SECONDS = 2.0

@@ -12,7 +12,7 @@ from foretide.runtime.monitoring.monitor import Monitor
 from foretide.runtime.pipeline.follower import Follower
 from foretide.runtime.pipeline.setup import inferred_setup
 from foretide.runtime.pipeline.submit import Pipeline
-from foretide.spark.edges.routes import find_control_folder
+from foretide.spark.edges import find_control_folder
 from foretide.spark.progress.reader import QueryReader
 from foretide.topology.graph import Spout, Topology
 from foretide.topology.shape import OneSource
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from foretide.control_folder.folder import ControlFolder
     from foretide.settings.monitoring import MonitorSettings
     from foretide.settings.settings import Settings
-    from foretide.spark.executors.executors import Executors
+    from foretide.spark.executors import Executors
 
 SOURCE = "source"
 """What a plain query reads is called this in its metrics."""

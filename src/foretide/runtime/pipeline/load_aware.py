@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from foretide.errors import RouteError
-from foretide.routing.load_aware import assign
+from foretide.routing.ring import assign
 from foretide.topology.groupings import LoadAware
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from foretide.errors import RestartFailedError
 from foretide.metrics.batch import TIME_EVERY
 from foretide.spark.compile.topology import compile_topology
 from foretide.spark.progress.reader import QueryReader
-from foretide.spark.query import read_output, start_query
+from foretide.spark.sinks import read_output, start_query
 from foretide.spark.state import is_settled, repartition_state
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from foretide.topology.graph import Bolt, Spout, Topology
 if TYPE_CHECKING:
     from foretide.metrics.batch import BatchReport
     from foretide.routing.table import RouteTable
-    from foretide.spark.executors.executors import Executors
+    from foretide.spark.executors import Executors
     from foretide.topology.shape import PlanShape
 
 

@@ -27,7 +27,7 @@ from foretide.settings.run import RunSettings
 if TYPE_CHECKING:
     from foretide.control.actions.registry import Restart
     from foretide.control.world.setup import Setup
-    from foretide.spark.executors.executors import Executors
+    from foretide.spark.executors import Executors
     from foretide.topology.graph import Topology
     from foretide.topology.sinks import Sink
 

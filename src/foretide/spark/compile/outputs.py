@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from foretide.errors import Problem, TopologyError
 from foretide.spark.compile.bolts import DEAD_COLUMN, DEAD_TYPE
-from foretide.spark.edges.groupings import quoted
+from foretide.spark.groupings import quoted
 from foretide.topology.graph import DEAD_LETTERS, DEFAULT_STREAM, STREAM_COLUMN, Bolt, Spout, Topology, output_name
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import functions as F
 
 from foretide.metrics.batch import TIME_EVERY, BoltTimes, EventTimes
-from foretide.spark.edges.groupings import quoted
+from foretide.spark.groupings import quoted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

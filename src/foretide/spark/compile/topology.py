@@ -22,9 +22,9 @@ from foretide.metrics.batch import TIME_EVERY
 from foretide.spark.compile.bolts import run_python
 from foretide.spark.compile.outputs import Outputs, check_streams, pick_stream, refusal, union
 from foretide.spark.compile.timing import Timers, observe_event_times
-from foretide.spark.edges.edge import exchange, placed, task_column
-from foretide.spark.edges.groupings import quoted
-from foretide.spark.sinks.registry import sink_port
+from foretide.spark.edges import exchange, placed, task_column
+from foretide.spark.groupings import quoted
+from foretide.spark.sinks import sink_port
 from foretide.spark.sources.port import LoadContext
 from foretide.spark.sources.registry import source_port
 from foretide.spark.state import has_state, has_watermark, is_stateful

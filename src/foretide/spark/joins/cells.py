@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 OBSERVATION = "foretide_join_plan"
 """Name of the metric in a query's progress with the version of the plan that a batch read."""
 
+RESERVED = "_ft_"
+"""Prefix of the join's own columns, which no column of a user may have."""
+
+SALT = f"{RESERVED}salt_"
+"""Prefix of columns of salts; the join's name follows, by which its state is found."""
+
 _PAST_HARD_END = "FORETIDE-PAST-HARD-END"
 _UNREADABLE = (
     "FORETIDE-PLAN-UNREADABLE: the join's plan is missing, damaged or of another release; put the last one back"

@@ -20,9 +20,8 @@ from pyspark.sql import functions as F
 from foretide.errors import JoinPlanError
 from foretide.joins.placement.plan_change import Maxima
 from foretide.metrics.batch import JoinBatch, JoinSide
-from foretide.spark.edges.groupings import quoted
-from foretide.spark.joins.cells import OBSERVATION
-from foretide.spark.joins.inputs import SALT
+from foretide.spark.groupings import quoted
+from foretide.spark.joins.cells import OBSERVATION, SALT
 from foretide.spark.state import WATERMARK
 
 if TYPE_CHECKING:
@@ -64,16 +63,12 @@ def joins_seen(metrics: Mapping[str, Any]) -> dict[str, JoinBatch]:
     }
     return {
         name: JoinBatch(
-            _version(metrics.get(plan_observation(name))),
+            row["version"] if (row := metrics.get(plan_observation(name))) is not None else None,
             _side(metrics.get(f"{_LEFT}{name}")),
             _side(metrics.get(f"{_RIGHT}{name}")),
         )
         for name in sorted(names)
     }
-
-
-def _version(row: Any) -> int | None:
-    return None if row is None else row["version"]
 
 
 def _side(row: Any) -> JoinSide | None:

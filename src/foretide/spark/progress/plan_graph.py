@@ -7,13 +7,13 @@ name; they are kept, because stages read them too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from foretide.metrics.batch import EdgeFlow
-from foretide.spark.edges.edge import TASK_PREFIX
+from foretide.spark.edges import TASK_PREFIX
 
 _GLOBAL_EDGE = re.compile(rf"AS {TASK_PREFIX}(.+?)#\d+")
 _EDGE = re.compile(rf"direct_shuffle_partition_id\(`?{TASK_PREFIX}(.+?)`?#\d+L?\), (\d+)\)")
@@ -67,11 +67,9 @@ class PlanGraph:
         self._nodes = {node["nodeId"]: node for node in nodes}
         self._below: dict[int, list[int]] = {number: [] for number in self._nodes}
         self._readers: dict[int, int] = {}
-        self._above: set[int] = set()
         for link in edges:
             self._below.setdefault(link["toId"], []).append(link["fromId"])
             self._readers[link["fromId"]] = self._readers.get(link["fromId"], 0) + 1
-            self._above.add(link["fromId"])
 
     @cached_property
     def exchanges(self) -> dict[int, Exchange]:
@@ -119,11 +117,10 @@ class PlanGraph:
             for number, each in self.exchanges.items()
             if each.written_by is not None
         ]
-        return [*writing, *(SparkStage(last, parts, None) for parts in self._sink_parts() if last is not None)]
-
-    def _sink_parts(self) -> Iterator[Parts]:
-        roots = [number for number in self._nodes if number not in self._above and self._below[number]]
-        yield from (self._parts(root, self.exchanges) for root in roots)
+        if last is None:
+            return writing
+        roots = [number for number in self._nodes if number not in self._readers and self._below[number]]
+        return [*writing, *(SparkStage(last, self._parts(root, self.exchanges), None) for root in roots)]
 
     # ---- what a stage reads
 

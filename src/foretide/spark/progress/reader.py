@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from pyspark import SparkContext
+
 from foretide.metrics.batch import BatchReport, BoltTimes, EventTimes, StateSize, TupleIds
 from foretide.spark.compile.timing import EVENT_TIMES, read_event_times
-from foretide.spark.edges.edge import RECEIVED, SENT
-from foretide.spark.edges.routes import OBSERVATION
+from foretide.spark.edges import OBSERVATION, RECEIVED, SENT
 from foretide.spark.joins.statistics import joins_seen
 from foretide.spark.progress.executions import Executions, Flows
 from foretide.spark.rest import RestUnavailableError, SparkRest
@@ -110,7 +111,7 @@ class QueryReader:
         per_task = time.monotonic() >= self._next_per_task
         try:
             if self._executions is None:
-                self._rest = SparkRest.of(self._query_context())
+                self._rest = SparkRest.of(SparkContext.getOrCreate())
                 self._executions = Executions(self._rest, str(self._query.runId), self._shape)
             flows = self._executions.flows(batch, per_task=per_task)
         except RestUnavailableError as error:
@@ -120,11 +121,6 @@ class QueryReader:
         if per_task and flows is not None:
             self._next_per_task = time.monotonic() + self._per_task_every
         return flows
-
-    def _query_context(self) -> Any:
-        from pyspark import SparkContext  # noqa: PLC0415 - the one that runs this query
-
-        return SparkContext.getOrCreate()
 
     @property
     def waiting(self) -> bool:

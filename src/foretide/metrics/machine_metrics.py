@@ -6,8 +6,7 @@ subjects of their own. Counters have the names that node_exporter gives them, wi
 
 from __future__ import annotations
 
-from foretide.metrics.counters import Gauge, Mean, Rate, Rule, Share
-from foretide.metrics.metric import Level, Metric
+from foretide.metrics.metric import Gauge, Level, Mean, Metric, Rate, Rule, Share
 
 
 def _machine(name: str, unit: str, meaning: str) -> Metric:
@@ -76,12 +75,8 @@ CORE_RULES: tuple[Rule, ...] = (
 """The metrics of one core."""
 
 _RUN_QUEUE: tuple[Rule, ...] = (
-    _gauge(
-        "running_processes",
-        "count",
-        "Threads that run or are ready to run, the measuring one included.",
-        "procs_running",
-    ),
+    _gauge("running_processes", "count", "Threads that run or are ready to run, the measuring one included.",
+           "procs_running"),
     _gauge("blocked_processes", "count", "Threads that wait for a disk.", "procs_blocked"),
     _gauge("load_1m", "count", "Threads that ran or waited, averaged over a minute.", "load1"),
     _gauge("load_5m", "count", "Threads that ran or waited, averaged over five minutes.", "load5"),
@@ -89,14 +84,13 @@ _RUN_QUEUE: tuple[Rule, ...] = (
     _rate("context_switches_per_second", "switches/s", "Changes from one thread to another.", "context_switches_total"),
     _rate("interrupts_per_second", "interrupts/s", "Interrupts served.", "intr_total"),
     _rate("forks_per_second", "forks/s", "Processes and threads started.", "forks_total"),
-)
+)  # fmt: skip
 _MEMORY: tuple[Rule, ...] = (
     _memory("memory_total_bytes", "Memory there is.", "MemTotal"),
     _memory("memory_available_bytes", "Memory programs could have without swapping.", "MemAvailable"),
     _memory("memory_used_bytes", "Memory that is not available.", "used"),
-    _gauge(
-        "memory_used_percent", "percent", "Memory that is not available, of all there is.", "memory_used_share", 100
-    ),
+    _gauge("memory_used_percent", "percent", "Memory that is not available, of all there is.",
+           "memory_used_share", 100),
     _memory("memory_free_bytes", "Memory used for nothing at all.", "MemFree"),
     _memory("memory_buffers_bytes", "Memory that holds blocks of disks.", "Buffers"),
     _memory("memory_cached_bytes", "Memory that holds parts of files.", "Cached"),
@@ -111,16 +105,11 @@ _MEMORY: tuple[Rule, ...] = (
     _memory("memory_page_tables_bytes", "Memory of page tables.", "PageTables"),
     _memory("memory_kernel_stack_bytes", "Memory of the kernel's stacks, which grows with the threads.", "KernelStack"),
     _memory("memory_committed_bytes", "Memory that was promised to programs.", "Committed_AS"),
-    _gauge(
-        "memory_committed_percent",
-        "percent",
-        "Memory that was promised, of the most the kernel would promise.",
-        "memory_committed_share",
-        100,
-    ),
+    _gauge("memory_committed_percent", "percent", "Memory that was promised, of the most the kernel would promise.",
+           "memory_committed_share", 100),
     _memory("swap_total_bytes", "Swap space there is.", "SwapTotal"),
     _memory("swap_used_bytes", "Swap space in use.", "swap_used"),
-)
+)  # fmt: skip
 _PAGING: tuple[Rule, ...] = (
     _rate("page_in_bytes_per_second", "bytes/s", "Bytes brought in from disks.", "vmstat_pgpgin", 1024),
     _rate("page_out_bytes_per_second", "bytes/s", "Bytes sent out to disks.", "vmstat_pgpgout", 1024),
@@ -135,110 +124,53 @@ _DISK: tuple[Rule, ...] = (
     _rate("disk_writes_per_second", "writes/s", "Writes that disks finished.", "disk_writes_completed_total"),
     _rate("disk_read_bytes_per_second", "bytes/s", "Bytes read from disks.", "disk_read_bytes_total"),
     _rate("disk_write_bytes_per_second", "bytes/s", "Bytes written to disks.", "disk_written_bytes_total"),
-    _rate(
-        "disk_merged_reads_per_second",
-        "reads/s",
-        "Reads joined with a neighbour before they went to a disk.",
-        "disk_reads_merged_total",
-    ),
-    _rate(
-        "disk_merged_writes_per_second",
-        "writes/s",
-        "Writes joined with a neighbour before they went to a disk.",
-        "disk_writes_merged_total",
-    ),
-    _mean(
-        "disk_read_wait_ms",
-        "ms",
-        "Average time from asking for a read to its end.",
-        "disk_read_time_seconds_total",
-        "disk_reads_completed_total",
-        1000,
-    ),
-    _mean(
-        "disk_write_wait_ms",
-        "ms",
-        "Average time from asking for a write to its end.",
-        "disk_write_time_seconds_total",
-        "disk_writes_completed_total",
-        1000,
-    ),
-    _rate(
-        "disk_busy_percent",
-        "percent",
-        "Time disks were at work, summed: two disks at work all the time are 200.",
-        "disk_io_time_seconds_total",
-        100,
-    ),
-    _rate(
-        "disk_queue_length", "count", "Reads and writes under way, on average.", "disk_io_time_weighted_seconds_total"
-    ),
+    _rate("disk_merged_reads_per_second", "reads/s", "Reads joined with a neighbour before they went to a disk.",
+          "disk_reads_merged_total"),
+    _rate("disk_merged_writes_per_second", "writes/s", "Writes joined with a neighbour before they went to a disk.",
+          "disk_writes_merged_total"),
+    _mean("disk_read_wait_ms", "ms", "Average time from asking for a read to its end.",
+          "disk_read_time_seconds_total", "disk_reads_completed_total", 1000),
+    _mean("disk_write_wait_ms", "ms", "Average time from asking for a write to its end.",
+          "disk_write_time_seconds_total", "disk_writes_completed_total", 1000),
+    _rate("disk_busy_percent", "percent", "Time disks were at work, summed: two disks at work all the time are 200.",
+          "disk_io_time_seconds_total", 100),
+    _rate("disk_queue_length", "count", "Reads and writes under way, on average.",
+          "disk_io_time_weighted_seconds_total"),
     _gauge("disk_in_flight", "count", "Reads and writes under way at this moment.", "disk_io_now"),
-    _gauge(
-        "root_filesystem_free_bytes",
-        "bytes",
-        "Space left for programs on the root file system.",
-        "filesystem_avail_bytes",
-    ),
-    _gauge(
-        "root_filesystem_used_percent",
-        "percent",
-        "Space on the root file system that is no longer free.",
-        "filesystem_used_share",
-        100,
-    ),
-)
+    _gauge("root_filesystem_free_bytes", "bytes", "Space left for programs on the root file system.",
+           "filesystem_avail_bytes"),
+    _gauge("root_filesystem_used_percent", "percent", "Space on the root file system that is no longer free.",
+           "filesystem_used_share", 100),
+)  # fmt: skip
 _NETWORK: tuple[Rule, ...] = (
-    _rate(
-        "received_bytes_per_second",
-        "bytes/s",
-        "Bytes received, loopback and virtual interfaces left out.",
-        "network_receive_bytes_total",
-    ),
-    _rate(
-        "sent_bytes_per_second",
-        "bytes/s",
-        "Bytes sent, loopback and virtual interfaces left out.",
-        "network_transmit_bytes_total",
-    ),
+    _rate("received_bytes_per_second", "bytes/s", "Bytes received, loopback and virtual interfaces left out.",
+          "network_receive_bytes_total"),
+    _rate("sent_bytes_per_second", "bytes/s", "Bytes sent, loopback and virtual interfaces left out.",
+          "network_transmit_bytes_total"),
     _rate("received_packets_per_second", "packets/s", "Packets received.", "network_receive_packets_total"),
     _rate("sent_packets_per_second", "packets/s", "Packets sent.", "network_transmit_packets_total"),
     _rate("receive_errors_per_second", "packets/s", "Packets received damaged.", "network_receive_errs_total"),
     _rate("send_errors_per_second", "packets/s", "Packets that could not be sent.", "network_transmit_errs_total"),
     _rate("receive_drops_per_second", "packets/s", "Packets dropped on arrival.", "network_receive_drop_total"),
-    _rate(
-        "send_drops_per_second", "packets/s", "Packets dropped before they were sent.", "network_transmit_drop_total"
-    ),
-    _rate(
-        "loopback_bytes_per_second",
-        "bytes/s",
-        "Bytes processes of this host sent one another.",
-        "loopback_receive_bytes_total",
-    ),
+    _rate("send_drops_per_second", "packets/s", "Packets dropped before they were sent.",
+          "network_transmit_drop_total"),
+    _rate("loopback_bytes_per_second", "bytes/s", "Bytes processes of this host sent one another.",
+          "loopback_receive_bytes_total"),
     _netstat("tcp_received_segments_per_second", "segments/s", "TCP segments received.", "Tcp_InSegs"),
     _netstat("tcp_sent_segments_per_second", "segments/s", "TCP segments sent.", "Tcp_OutSegs"),
-    _netstat(
-        "tcp_retransmitted_segments_per_second",
-        "segments/s",
-        "TCP segments that had to be sent again.",
-        "Tcp_RetransSegs",
-    ),
+    _netstat("tcp_retransmitted_segments_per_second", "segments/s", "TCP segments that had to be sent again.",
+             "Tcp_RetransSegs"),
     _netstat("tcp_active_opens_per_second", "connections/s", "TCP connections opened to others.", "Tcp_ActiveOpens"),
     _netstat("tcp_passive_opens_per_second", "connections/s", "TCP connections others opened.", "Tcp_PassiveOpens"),
     _netstat("tcp_resets_per_second", "segments/s", "TCP resets sent.", "Tcp_OutRsts"),
     _netstat("tcp_receive_errors_per_second", "segments/s", "TCP segments received damaged.", "Tcp_InErrs"),
-    _netstat(
-        "tcp_timeouts_per_second", "count/s", "TCP timers that ran out before an answer came.", "TcpExt_TCPTimeouts"
-    ),
-    _netstat(
-        "tcp_listen_overflows_per_second",
-        "connections/s",
-        "TCP connections refused for a full queue.",
-        "TcpExt_ListenOverflows",
-    ),
+    _netstat("tcp_timeouts_per_second", "count/s", "TCP timers that ran out before an answer came.",
+             "TcpExt_TCPTimeouts"),
+    _netstat("tcp_listen_overflows_per_second", "connections/s", "TCP connections refused for a full queue.",
+             "TcpExt_ListenOverflows"),
     _netstat("udp_received_datagrams_per_second", "datagrams/s", "UDP datagrams received.", "Udp_InDatagrams"),
     _netstat("udp_sent_datagrams_per_second", "datagrams/s", "UDP datagrams sent.", "Udp_OutDatagrams"),
-)
+)  # fmt: skip
 _SOCKETS: tuple[Rule, ...] = (
     _gauge("sockets", "count", "Sockets of all kinds.", "sockstat_sockets_used"),
     _gauge("tcp_sockets", "count", "TCP sockets in use.", "sockstat_TCP_inuse"),

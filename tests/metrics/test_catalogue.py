@@ -5,11 +5,10 @@ from collections import Counter
 
 import pytest
 
-from foretide.metrics.catalogue.machine import MACHINE
-from foretide.metrics.catalogue.registry import CATALOGUE, at_level
-from foretide.metrics.catalogue.stream import EDGE, OPERATOR, QUERY, TASK
-from foretide.metrics.catalogue.worker import WORKER
+from foretide.metrics.catalogue import CATALOGUE, EDGE, OPERATOR, QUERY, TASK, at_level
+from foretide.metrics.machine_metrics import MACHINE
 from foretide.metrics.metric import Level
+from foretide.metrics.worker_metrics import WORKER
 
 LEVELS = {
     Level.QUERY: QUERY,

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from foretide.metrics.catalogue.machine import CORE, MACHINE
-from foretide.metrics.catalogue.registry import CATALOGUE, at_level
-from foretide.metrics.catalogue.worker import JVM, PROCESS, SPARK_TASKS, TABLE_ONE, WORKER
+from foretide.metrics.catalogue import CATALOGUE, at_level
+from foretide.metrics.machine_metrics import CORE, MACHINE
 from foretide.metrics.metric import Level
+from foretide.metrics.worker_metrics import JVM, PROCESS, SPARK_TASKS, TABLE_ONE, WORKER
 
 
 def test_workers_have_at_least_24_features_machines_57_and_both_more_than_70():

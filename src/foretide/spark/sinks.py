@@ -1,14 +1,19 @@
-"""Sinks of Spark's own: files, tables, the console and memory."""
+"""Sinks at run time: writing a query's output, and reading it back. Each kind implements what it can.
+
+A new kind is a record in `foretide.topology.sinks`, a port, and a line in `PORTS`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from foretide.control_folder.filesystem import local_path, make_folder, open_filesystem
 from foretide.errors import Problem, TopologyError
-from foretide.spark.sinks.port import SinkPort
+from foretide.spark.groupings import quoted
+from foretide.spark.session import with_trigger
 from foretide.topology.graph import STREAM_COLUMN
-from foretide.topology.sinks import Console, Json, Memory, Parquet, Table
+from foretide.topology.sinks import Console, Json, Memory, Parquet, Sink, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,9 +22,38 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from foretide.control_folder.filesystem import Filesystem
+    from foretide.spark.compile.topology import Compiled
+
+S = TypeVar("S", bound=Sink)
 
 _COMPACT_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 _LOG_VERSION = "v1"
+
+
+class SinkPort(Generic[S]):
+    """A sink at run time."""
+
+    def __init__(self, sink: S) -> None:
+        self.sink = sink
+
+    def check(self, query: str, checkpoint: str) -> None:
+        """Raise when the query must not write there."""
+
+    def start(self, writer: DataStreamWriter) -> StreamingQuery:
+        """Start the query that the writer describes."""
+        raise NotImplementedError
+
+    def read(self, spark: SparkSession, schema: StructType) -> DataFrame:  # noqa: ARG002
+        """Everything that was committed."""
+        name = self.sink.format
+        raise TopologyError("sink", [Problem("sink", f"a {name} cannot be read back", "Use Parquet or Json")])
+
+    def read_stream(self, spark: SparkSession, schema: str) -> DataFrame:
+        """What is committed from now on, as a stream: the way of feedback."""
+        raise NotImplementedError
+
+    def skip_batch(self, spark: Any, batch: int) -> None:
+        """Note a batch of the checkpoint that writes nothing, where the sink counts batches of its own."""
 
 
 class FileSink(SinkPort[Parquet | Json]):
@@ -99,3 +133,41 @@ class ConsoleSink(SinkPort[Console]):
     def start(self, writer: DataStreamWriter) -> StreamingQuery:
         """Print the first rows of each batch, in full."""
         return writer.option("numRows", self.sink.rows).option("truncate", value=False).start()
+
+
+PORTS: Mapping[type[Sink], type[SinkPort[Any]]] = {
+    Parquet: FileSink,
+    Json: FileSink,
+    Table: TableSink,
+    Memory: MemorySink,
+    Console: ConsoleSink,
+}
+
+
+def sink_port(sink: Sink) -> SinkPort[Any]:
+    """The port of a sink."""
+    return PORTS[type(sink)](sink)
+
+
+def start_query(
+    compiled: Compiled,
+    name: str,
+    sink: Sink,
+    checkpoint: str,
+    trigger: str | None,
+    output_mode: str = "append",
+) -> StreamingQuery:
+    """Start writing; `foretide.spark.session.with_trigger` says what a trigger may be."""
+    port = sink_port(sink)
+    port.check(name, checkpoint)
+    writer = compiled.frame.writeStream.queryName(name).outputMode(output_mode).format(sink.format)
+    return port.start(with_trigger(writer.option("checkpointLocation", checkpoint), trigger))
+
+
+def read_output(compiled: Compiled, sink: Sink, stream: str) -> DataFrame:
+    """An output stream as the sink has it, with its own columns only."""
+    written = sink_port(sink).read(compiled.frame.sparkSession, compiled.frame.schema)
+    if stream not in compiled.columns:
+        known = ", ".join(sorted(compiled.columns))
+        raise TopologyError(stream, [Problem(stream, "is not an output stream", f"There are: {known}")])
+    return written.where(written[STREAM_COLUMN] == stream).select(*map(quoted, compiled.columns[stream]))

@@ -1,8 +1,17 @@
-"""Queries, operators, edges and tasks, every batch. Names are those of Storm, Flink and Spark where they have one."""
+"""Every metric once; `docs/reference/metrics.md` is made from this.
+
+Here are those of queries, operators, edges and tasks, measured every batch. Names are those of Storm, Flink and Spark
+where they have one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from foretide.metrics.machine_metrics import MACHINE
 from foretide.metrics.metric import Level, Metric
+from foretide.metrics.worker_metrics import WORKER
 
 
 def _all(level: Level, *described: tuple[str, str, str]) -> tuple[Metric, ...]:
@@ -13,11 +22,7 @@ QUERY = _all(
     Level.QUERY,
     ("batch", "number", "The batch that was committed last."),
     ("input_rows", "tuples", "Tuples that the batch took from all sources (Spark's numInputRows)."),
-    (
-        "input_rows_per_second",
-        "tuples/s",
-        "Tuples taken a second, since the commit of the batch before.",
-    ),
+    ("input_rows_per_second", "tuples/s", "Tuples taken a second, since the commit of the batch before."),
     ("processed_rows_per_second", "tuples/s", "Tuples of the batch for each second that it ran."),
     ("sustainable_rows_per_second", "tuples/s", "The input at which the busiest replica would be busy all the time."),
     ("batch_duration_ms", "ms", "From trigger to commit (Spark's triggerExecution)."),
@@ -76,3 +81,14 @@ TASK = _all(
     ("task_busy_ms", "ms", "How long the replica's task ran in the batch."),
     ("task_service_time_ms", "ms", "Mean work on a tuple by this replica."),
 )
+
+
+CATALOGUE: Mapping[str, Metric] = MappingProxyType(
+    {metric.name: metric for metric in (*QUERY, *OPERATOR, *EDGE, *TASK, *WORKER, *MACHINE)}
+)
+"""All metrics by name."""
+
+
+def at_level(level: Level) -> list[Metric]:
+    """The metrics of one level, in the order of the catalogue."""
+    return [metric for metric in CATALOGUE.values() if metric.level is level]

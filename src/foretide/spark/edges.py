@@ -9,26 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from foretide.errors import Problem, TopologyError
+from foretide.control_folder.folder import ControlFolder
+from foretide.errors import ControlFolderError, Problem, TopologyError
 from foretide.routing.ring import DEFAULT_SLOTS
-from foretide.spark.edges.groupings import hashable, quoted, task_of
-from foretide.spark.edges.routes import find_control_folder, ring_of
-from foretide.spark.modes import apply_mode
+from foretide.routing.table import FORMAT
+from foretide.spark.groupings import hashable, quoted, task_of
+from foretide.spark.session import apply_mode
 from foretide.topology.graph import DEFAULT_POOL
 from foretide.topology.groupings import Dynamic, Global, Grouping, Shuffle
 from foretide.topology.validate import ID, choices
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from foretide.control_folder.folder import ControlFolder
+    from pyspark.sql import Column, DataFrame
 
 TASK_PREFIX = "_ft_"
 SENT, RECEIVED = "foretide_sent_", "foretide_received_"
 DEFAULT_GROUPING: Grouping = Shuffle()
+
+CONTROL_FOLDER_SETTING = "spark.foretide.controlFolder"
+CHECKPOINT_SETTING = "spark.sql.streaming.checkpointLocation"
+
+OBSERVATION = "foretide_routes"
+"""Name of the metric in a query's progress that confirms which version a batch read."""
+
+_SCHEMA = "format int, version long, edges map<string, struct<pool int, ring array<int>>>"
+_tables: WeakKeyDictionary[SparkSession, dict[str, DataFrame]] = WeakKeyDictionary()
 
 
 def edge(
@@ -74,7 +84,8 @@ def placed(
     """The frame with the task of each tuple in the edge's own column, before the exchange."""
     ring = None
     if grouping.controllable:
-        declare(folder, name, pool, first_split(grouping, pool, replicas))
+        weights = first_split(grouping, pool, replicas)
+        folder.change_routes(lambda table: table.declare(name, pool, weights), repair=True)
         ring = ring_of(frame.sparkSession, folder, name)
     return frame.withColumn(task_column(name), task_of(grouping, frame, pool, ring, DEFAULT_SLOTS))
 
@@ -97,11 +108,6 @@ def barrier(frame: DataFrame) -> DataFrame:
 def task_column(name: str) -> str:
     """The column that carries the task; Spark shows it in the exchange's description, which is how edges are found."""
     return f"{TASK_PREFIX}{name}"
-
-
-def declare(folder: ControlFolder, name: str, pool: int, weights: list[float]) -> None:
-    """Make sure that the edge has a route before the plan is built; a table that cannot be read is made anew."""
-    folder.change_routes(lambda table: table.declare(name, pool, weights), repair=True)
 
 
 def first_split(grouping: Grouping, pool: int, replicas: int | None) -> list[float]:
@@ -146,3 +152,48 @@ def _check(name: str, grouping: Grouping, frame: DataFrame, pool: int, replicas:
         problems.append(Problem(f"edge {name}", f"{grouping.name} cannot be controlled", "Drop replicas, or give pool"))
     if problems:
         raise TopologyError(name, problems)
+
+
+# ---- the control folder, and the live route table in a query plan
+
+
+def find_control_folder(spark: SparkSession | None = None, control_folder: str | None = None) -> ControlFolder:
+    """The control folder that is given, or that of the session; the active session when none is given."""
+    conf = (spark or SparkSession.active()).conf
+    checkpoint = conf.get(CHECKPOINT_SETTING, None)
+    default = f"{checkpoint}/foretide" if checkpoint else None
+    location = control_folder or conf.get(CONTROL_FOLDER_SETTING, None) or default
+    if not location:
+        raise ControlFolderError(
+            "no control folder is known for the routes: pass control_folder=... (best: the folder 'foretide' in the "
+            f"query's checkpoint), or set '{CONTROL_FOLDER_SETTING}' on the session"
+        )
+    return ControlFolder(location)
+
+
+def ring_of(spark: SparkSession, folder: ControlFolder, edge: str) -> Column:
+    """The ring of an edge as an expression that every batch evaluates anew.
+
+    It is null when the table is missing, truncated, empty or of a newer format, or has no such edge: the caller falls
+    back to a default split, so rows never vanish. Spark merges the subqueries of all edges into one, with one scan.
+    """
+    ring = F.try_element_at("edges", F.lit(edge))["ring"]
+    return _live_table(spark, folder).select(F.when(F.col("format") == FORMAT, ring).alias(edge)).scalar()
+
+
+def _live_table(spark: SparkSession, folder: ControlFolder) -> DataFrame:
+    """One DataFrame a control folder, so that all edges of a query share one scan and one confirmation.
+
+    The file has to exist by now: Spark ignores for ever what was empty when the DataFrame was made.
+    """
+    tables = _tables.setdefault(spark, {})
+    if folder.routes_url not in tables:
+        table = (
+            spark.read.schema(_SCHEMA)
+            .option("multiLine", value=True)
+            .option("ignoreMissingFiles", value=True)
+            .json(folder.routes_url)
+        )
+        version = F.expr(f"max(if(format = {FORMAT} AND edges IS NOT NULL, version, null))")
+        tables[folder.routes_url] = table.observe(OBSERVATION, version.alias("version"))
+    return tables[folder.routes_url]

@@ -1,4 +1,7 @@
-"""From a grouping to the number of a task: one Column expression for each kind, all native, all deterministic."""
+"""From a grouping to the number of a task: one Column expression for each kind, all native, all deterministic.
+
+Python workers load this module with a bolt, so it imports little.
+"""
 
 from __future__ import annotations
 

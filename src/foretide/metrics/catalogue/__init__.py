@@ -1,1 +1,0 @@
-"""The catalogue of metrics: name, unit and meaning of each."""

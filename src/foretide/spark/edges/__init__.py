@@ -1,1 +1,0 @@
-"""Routed edges: the exchange, its groupings and the live route table."""

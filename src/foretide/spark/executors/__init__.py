@@ -1,1 +1,0 @@
-"""Executors: listing, resizing, exclusion."""

@@ -1,1 +1,0 @@
-"""Sinks: how Spark writes to each kind, and reads it back."""
