@@ -10,8 +10,10 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 log = logging.getLogger("foretide")
 

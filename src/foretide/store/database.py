@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from foretide.errors import StoreError
-from foretide.store.schema import ADDED, METADATA, SCHEMA, VERSION
+from foretide.store.queries import ADDED, METADATA, SCHEMA, VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LOCK_SECONDS = 5
 """Time-out for the lock of another writer, and for a connection."""

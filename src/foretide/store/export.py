@@ -6,9 +6,8 @@ Files are replaced atomically. The export may be larger than memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -16,8 +15,12 @@ from pyarrow import parquet
 from foretide.errors import StoreError
 from foretide.files import atomic_path
 from foretide.metrics.catalogue.registry import CATALOGUE
-from foretide.metrics.metric import Level, Sample
-from foretide.store.metric_store import MetricStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from foretide.metrics.metric import Level, Sample
+    from foretide.store.metric_store import MetricStore
 
 UNKNOWN_LEVEL = "unknown"
 """The level of a metric that the catalogue does not know."""

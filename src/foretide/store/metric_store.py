@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -20,9 +19,12 @@ from foretide.control.decisions.decision import Decision
 from foretide.control.history import RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
-from foretide.store import journal
+from foretide.store import records
 from foretide.store.database import database_url, open_database, store_errors, writing
 from foretide.store.queries import (
+    ALARMS,
+    SAMPLES,
+    SERIES,
     Selection,
     alarms_newest_first,
     delete_alarms,
@@ -45,10 +47,10 @@ from foretide.store.records import (
     storable_text,
     storage_problem,
 )
-from foretide.store.schema import ALARMS, SAMPLES, SERIES
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
 NAMES_AT_ONCE = 1_000
 """Series looked up in one statement; databases limit its parameters."""
@@ -217,7 +219,7 @@ class MetricStore:
         pipeline: str,
         decisions: Sequence[Decision],
         *,
-        max_decisions: int = journal.MAX_DECISIONS,
+        max_decisions: int = records.MAX_DECISIONS,
         on_refused: OnRefused | None = None,
     ) -> None:
         """Keep decisions, all or none, and add the effects that they report to earlier ones.
@@ -227,7 +229,7 @@ class MetricStore:
         entries = _checked(pipeline, map(Encoded[Decision].of, decisions), on_refused)
         if entries:
             with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
-                journal.write_decisions(connection, pipeline, entries, max_decisions)
+                records.write_decisions(connection, pipeline, entries, max_decisions)
 
     def decisions(
         self,
@@ -237,7 +239,7 @@ class MetricStore:
         since: float | None = None,
         ids: Collection[int] | None = None,
         acted: bool = False,
-        on_problem: journal.OnProblem = log.warning,
+        on_problem: records.OnProblem = log.warning,
     ) -> list[Decision]:
         """Decisions by their number.
 
@@ -249,13 +251,13 @@ class MetricStore:
             acted: Only those that changed something.
             on_problem: Called for a damaged decision, which is left out.
         """
-        wanted = journal.DecisionSelection(pipeline, last, since, ids, acted)
+        wanted = records.DecisionSelection(pipeline, last, since, ids, acted)
         rows = reversed(self._rows(wanted.newest_first()))
-        return list(journal.read_back(rows, Decision, "decision", on_problem))
+        return list(records.read_back(rows, Decision, "decision", on_problem))
 
     def last_decision_id(self, pipeline: str) -> int:
         """The highest number of a decision, 0 if there is none."""
-        return self._rows(journal.newest_id(pipeline))[0][0] or 0
+        return self._rows(records.newest_id(pipeline))[0][0] or 0
 
     def write_setups(
         self, pipeline: str, setups: Sequence[RecordedWorld], *, on_refused: OnRefused | None = None
@@ -264,12 +266,12 @@ class MetricStore:
         entries = _checked(pipeline, map(Encoded[RecordedWorld].of, setups), on_refused)
         if entries:
             with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
-                journal.write_setups(connection, pipeline, entries)
+                records.write_setups(connection, pipeline, entries)
 
-    def setups(self, pipeline: str, *, on_problem: journal.OnProblem = log.warning) -> list[RecordedWorld]:
+    def setups(self, pipeline: str, *, on_problem: records.OnProblem = log.warning) -> list[RecordedWorld]:
         """The setups of a pipeline in the order of time. A damaged record is reported and left out."""
-        rows = self._rows(journal.setups_of(pipeline))
-        return list(journal.read_back(rows, RecordedWorld, "setup", on_problem))
+        rows = self._rows(records.setups_of(pipeline))
+        return list(records.read_back(rows, RecordedWorld, "setup", on_problem))
 
     def delete_before(self, before: float, *, at_most: int | None = None) -> int:
         """Forget what all pipelines measured and decided before a moment. Says how many samples went.

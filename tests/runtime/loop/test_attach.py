@@ -10,7 +10,7 @@ from foretide.control_folder.folder import ControlFolder
 from foretide.errors import ControlError, ForetideError
 from foretide.runtime.loop import attach
 from foretide.runtime.monitoring.monitor import Monitor
-from foretide.runtime.pipeline.followed import FollowedQuery, controllable
+from foretide.runtime.pipeline.submit import FollowedQuery, controllable
 from foretide.topology.graph import Spout, Topology
 from foretide.topology.sources import Rate
 

@@ -5,7 +5,7 @@ from functools import partial
 
 from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Decision, Effect, Wish
-from foretide.runtime.loop.journal import Journal
+from foretide.runtime.loop.controller import Journal
 from foretide.store.metric_store import MetricStore
 from foretide.store.writer import StoreWriter, WriterSettings
 

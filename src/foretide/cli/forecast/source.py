@@ -10,7 +10,7 @@ import typer
 from foretide.errors import ForecastError, PipelineNotFoundError
 from foretide.forecasting.load.registry import NAMES
 from foretide.forecasting.series import Series, load_series, resampled
-from foretide.status.running import find_running, running_store
+from foretide.status.pipelines import find_running, running_store
 from foretide.store.metric_store import MetricStore
 from foretide.workloads.traces import TRACES
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from foretide.control.actions.registry import (
@@ -22,10 +21,12 @@ from foretide.control.actions.registry import (
 from foretide.errors import ActionError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from foretide.routing.table import RouteTable
     from foretide.runtime.joins.joins import Joins
-    from foretide.runtime.loop.observer import Observer
-    from foretide.runtime.pipeline.followed import Controllable
+    from foretide.runtime.loop.world_reader import Observer
+    from foretide.runtime.pipeline.submit import Controllable
     from foretide.spark.executors.executors import Executors
 
 log = logging.getLogger("foretide")

@@ -16,11 +16,9 @@ from foretide.runtime.forecasts.keys import LiveKeyForecast
 from foretide.runtime.forecasts.service import ForecastService
 from foretide.runtime.joins.joins import Joins
 from foretide.runtime.loop.actuator import Actuator
-from foretide.runtime.loop.controller import Controller
-from foretide.runtime.loop.journal import Journal
-from foretide.runtime.loop.observer import Observer
-from foretide.runtime.loop.world_reader import WorldReader, WorldRecorder
-from foretide.runtime.pipeline.followed import controllable
+from foretide.runtime.loop.controller import Controller, Journal
+from foretide.runtime.loop.world_reader import Observer, WorldReader, WorldRecorder
+from foretide.runtime.pipeline.submit import controllable
 from foretide.settings.load import load_settings
 from foretide.spark.executors.executors import Executors
 from foretide.spark.joins.statistics import highest_times_of
@@ -33,8 +31,8 @@ if TYPE_CHECKING:
     from foretide.control.policies.policy import Policy
     from foretide.control.step import Control
     from foretide.runtime.monitoring.monitor import Monitor
-    from foretide.runtime.pipeline.followed import Controllable
     from foretide.runtime.pipeline.follower import Follower
+    from foretide.runtime.pipeline.submit import Controllable
     from foretide.settings.forecasts import ForecastSettings
     from foretide.settings.settings import Settings
 

@@ -7,15 +7,18 @@ its last routes.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
+from foretide.control.decisions.effects import merge_effects
 from foretide.control.decisions.explain import summary
 from foretide.control.step import Control, ControlState, step
-from foretide.control_folder.status import ControlStatus, DecisionSummary
+from foretide.control_folder.folder import ControlStatus, DecisionSummary
 from foretide.runtime.threads import Worker, guarded
 
 if TYPE_CHECKING:
@@ -27,8 +30,9 @@ if TYPE_CHECKING:
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport
     from foretide.runtime.loop.actuator import Actuator
-    from foretide.runtime.loop.journal import Journal
     from foretide.runtime.loop.world_reader import WorldReader, WorldRecorder
+    from foretide.store.writer import StoreWriter
+
 
 _PERIOD_SECONDS = 2.0
 _HUNG_AFTER_SECONDS = 60.0
@@ -183,3 +187,62 @@ def _publish_status(controller: Controller, *, ended: bool = False) -> None:
         controller.control_folder.status.write(controller.status(ended=ended))
 
     guarded(write, "writing the status of the control loop")
+
+
+MAX_IN_MEMORY = 1_000
+
+log = logging.getLogger("foretide")
+
+
+class Journal:
+    """Keeps decisions. A failure never reaches the caller: `problem` says what it was.
+
+    Attributes:
+        problem: What went wrong last; None when all is well.
+    """
+
+    def __init__(self, writer: StoreWriter | None, first_id: int = 1) -> None:
+        """Begin a journal, or continue one.
+
+        Args:
+            writer: Writes decisions to the store; None keeps them in memory only.
+            first_id: The number of the first decision: one more than the last in the store.
+        """
+        self._writer = writer
+        self._last_id = first_id - 1
+        self._kept: dict[int, Decision] = {}
+        self._last: Decision | None = None
+        self._lock = Lock()
+        self.problem: str | None = None
+
+    def note(self, decision: Decision) -> None:
+        """Keep a decision, and add the effects that it reports to earlier ones. Never waits, never fails."""
+        try:
+            with self._lock:
+                self._last, self._last_id = decision, max(self._last_id, decision.id)
+                if not decision.idle:
+                    self._kept |= merge_effects(decision, self._kept)
+                while len(self._kept) > MAX_IN_MEMORY:
+                    del self._kept[next(iter(self._kept))]
+            if self._writer is not None and not decision.idle:
+                self._writer.put_decisions([decision])
+            self.problem = None
+        except Exception as error:
+            self.problem = f"a decision was not noted: {type(error).__name__}: {error}"
+            log.exception("a decision was not noted")
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """The last decisions that reported something, the oldest first."""
+        with self._lock:
+            return tuple(self._kept.values())
+
+    @property
+    def last(self) -> Decision | None:
+        """The last decision, whether it reported anything or not."""
+        return self._last
+
+    @property
+    def last_id(self) -> int:
+        """The highest number so far, of this loop or an earlier one. The next decision has a higher one."""
+        return self._last_id

@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,10 +18,12 @@ from foretide.control_folder.filesystem import absolute
 from foretide.metrics.audit import AuditFailure, audit
 from foretide.runtime.pipeline.listeners import MAX_KEPT, AuditLog, Listener, RouteRepair, StatusFile
 from foretide.runtime.threads import Worker, guarded
-from foretide.status.running import Running, announce, withdraw
+from foretide.status.pipelines import Running, announce, withdraw
 from foretide.topology.shape import first_edges
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from foretide.control_folder.folder import ControlFolder
     from foretide.errors import ForetideError
     from foretide.metrics.batch import BatchReport
