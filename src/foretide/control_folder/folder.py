@@ -5,35 +5,40 @@ joins.json      what is fixed for each join
 join-X.json     the plan of join X, which every batch reads
 past-X.json     what is known of the batches of join X
 
-The other files are in `orders` and `status`.
+status.json     the last batch, written by the pipeline
+control.json    the control loop, written by it
+
+The other files are in `orders`.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from foretide import codec
+from foretide.control.decisions.decision import ControlMode
+from foretide.control.world.setup import Target
 from foretide.control_folder.filesystem import Filesystem, open_filesystem
 from foretide.control_folder.orders import OrderFiles
 from foretide.errors import CodecError, RouteError
 from foretide.joins.placement.plan_change import BatchHistory
 from foretide.joins.placement.spec import JoinSpec
 from foretide.joins.placement.timeline import Timeline, from_json, to_json
+from foretide.metrics.audit import AuditFailure
+from foretide.metrics.batch import BatchReport, EdgeFlow
 from foretide.routing.table import RouteTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from foretide.control.decisions.decision import ControlMode
-    from foretide.control.world.setup import Target
-    from foretide.metrics.audit import AuditFailure
-    from foretide.metrics.batch import BatchReport, EdgeFlow
+    from collections.abc import Callable
 
 
 ROUTES = "routes.json"
 JOINS = "joins.json"
+STATUS = "status.json"
+CONTROL = "control.json"
 
 
 class ControlFolder:
@@ -135,8 +140,7 @@ def _plan_file(name: str) -> str:
     return f"join-{name}.json"
 
 
-STATUS = "status.json"
-CONTROL = "control.json"
+Status = TypeVar("Status")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +194,15 @@ class StatusFiles:
 
     def pipeline(self) -> PipelineStatus | None:
         """The last batch, or None before the first."""
-        try:
-            return codec.from_json(PipelineStatus, self._files.read(STATUS) or "")
-        except CodecError:
-            return None
+        return self._read(PipelineStatus, STATUS)
 
     def control(self) -> ControlStatus | None:
         """The control loop, or None if none was attached."""
+        return self._read(ControlStatus, CONTROL)
+
+    def _read(self, kind: type[Status], name: str) -> Status | None:
         try:
-            return codec.from_json(ControlStatus, self._files.read(CONTROL) or "")
+            return codec.from_json(kind, self._files.read(name) or "")
         except CodecError:
             return None
 

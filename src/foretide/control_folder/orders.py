@@ -10,14 +10,12 @@ stop.json       whether the pipeline is to stop
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from foretide.codec import from_data, parse_json, to_json
+from foretide.control.world.setup import Quantile, Target
+from foretide.control_folder.filesystem import Filesystem
 from foretide.errors import CodecError, ControlFolderError
-
-if TYPE_CHECKING:
-    from foretide.control.world.setup import Quantile, Target
-    from foretide.control_folder.filesystem import Filesystem
 
 ADMISSION = "admission.json"
 TARGET = "target.json"

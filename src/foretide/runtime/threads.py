@@ -10,10 +10,8 @@ import logging
 import math
 import threading
 import time
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Self
 
 log = logging.getLogger("foretide")
 

@@ -1,24 +1,23 @@
-"""The state of pipelines, as their control folders show it."""
+"""The pipelines that run on this machine, and their state as their control folders show it.
+
+Each has one small file, by which other processes find it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from platformdirs import user_data_path
 
+from foretide.control.decisions.decision import ControlMode
 from foretide.control_folder.filesystem import local_path
 from foretide.control_folder.folder import ControlFolder, ControlStatus, PipelineStatus
 from foretide.errors import ControlFolderError, PipelineNotFoundError
 from foretide.files import atomic_write
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from foretide.control.decisions.decision import ControlMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +144,18 @@ def running_store(running: Running) -> str:
 
 def announce(running: Running) -> None:
     """Let other processes find a pipeline."""
-    atomic_write(_file(running.name, running.pid), json.dumps(asdict(running)), _PRIVATE)
+    atomic_write(_file(running), json.dumps(asdict(running)), _PRIVATE)
 
 
 def withdraw(running: Running) -> None:
     """Remove a pipeline from the list."""
-    _file(running.name, running.pid).unlink(missing_ok=True)
+    _file(running).unlink(missing_ok=True)
 
 
 def list_running() -> list[Running]:
     """All pipelines whose process is alive. Files of dead ones are deleted."""
     found = []
-    for file in sorted(_folder().glob("*.json")):
+    for file in sorted((foretide_home() / "running").glob("*.json")):
         try:
             running = Running(**json.loads(file.read_text(encoding="utf-8")))
         except (ValueError, TypeError, OSError):
@@ -182,19 +181,13 @@ def find_running(name: str | None, instead: str = "--control-folder") -> Running
     raise PipelineNotFoundError(f"no pipeline '{name}' runs on this machine; use {instead}. Running: {names}")
 
 
-def _folder() -> Path:
-    return foretide_home() / "running"
-
-
-def _file(name: str, pid: int) -> Path:
-    return _folder() / f"{name}-{pid}.json"
+def _file(running: Running) -> Path:
+    return foretide_home() / "running" / f"{running.name}-{running.pid}.json"
 
 
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)  # a process of another user
     return True

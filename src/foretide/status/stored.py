@@ -1,27 +1,27 @@
-"""What a pipeline's store holds: its newest metrics and its decisions."""
+"""What a pipeline's store holds: its newest metrics, its decisions, and its history as a control loop would see it."""
 
 from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
+from foretide.control.decisions.decision import Decision
 from foretide.control.history import BATCH, RecordedWorld, Smoothing, worlds
+from foretide.control.world.setup import Target
+from foretide.control.world.world import World
 from foretide.errors import DecisionNotFoundError, ReplayError, StoreError
 from foretide.metrics.catalogue.registry import CATALOGUE, at_level
+from foretide.metrics.metric import Level, Sample
 from foretide.status.pipelines import find_running, running_store
 from foretide.store.metric_store import MetricStore
+from foretide.store.records import AlarmRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from foretide.control.decisions.decision import Decision
-    from foretide.control.world.setup import Target
-    from foretide.control.world.world import World
-    from foretide.metrics.metric import Level, Sample
-    from foretide.store.records import AlarmRecord, OnProblem
+    from foretide.store.records import OnProblem
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,10 @@ Files are replaced atomically. The export may be larger than memory.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -15,12 +17,8 @@ from pyarrow import parquet
 from foretide.errors import StoreError
 from foretide.files import atomic_path
 from foretide.metrics.catalogue.registry import CATALOGUE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from foretide.metrics.metric import Level, Sample
-    from foretide.store.metric_store import MetricStore
+from foretide.metrics.metric import Level, Sample
+from foretide.store.metric_store import MetricStore
 
 UNKNOWN_LEVEL = "unknown"
 """The level of a metric that the catalogue does not know."""
@@ -50,17 +48,11 @@ def export_samples(
         until: Up to, and without, this time.
     """
     if not store.series(pipeline):
-        raise StoreError(f"the store has no samples of '{pipeline}'; it has some of {_named(store.pipelines())}")
+        known = ", ".join(f"'{name}'" for name in store.pipelines()) or "no pipeline"
+        raise StoreError(f"the store has no samples of '{pipeline}'; it has some of {known}")
     chunks = store.scan(pipeline, since=since, until=until, chunk=CHUNK)
-    return _write(path, LONG_SCHEMA, ([_long_row(sample) for sample in chunk] for chunk in chunks))
-
-
-def _long_row(sample: Sample) -> Row:
-    return sample.at, level_of(sample.metric), sample.metric, sample.subject, sample.value
-
-
-def _named(pipelines: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in pipelines) or "no pipeline"
+    rows = ([(s.at, level_of(s.metric), s.metric, s.subject, s.value) for s in chunk] for chunk in chunks)
+    return _write(path, LONG_SCHEMA, rows)
 
 
 def level_of(metric: str) -> str:
@@ -81,17 +73,8 @@ def export_steps(
     """Write one row per subject and time step, with a column per metric of one level. Returns the number of rows.
 
     The columns are `subject`, `at` (when the step begins) and the metrics by name. A value is the last one in its
-    step, null where there is none. Steps without any sample have no row. Rows come subject by subject, each in the
-    order of time.
-
-    Args:
-        store: Where the samples are.
-        pipeline: Whose samples.
-        path: The file; an existing one is replaced.
-        level: Whose metrics become columns, such as `Level.WORKER`.
-        step: Seconds in a step. Steps begin at multiples of it since 1970.
-        since: From this time on.
-        until: Up to, and without, this time.
+    step, null where there is none. Steps without any sample have no row. Steps last `step` seconds and begin at
+    multiples of it since 1970. The rest is as in `export_samples`.
     """
     if not (math.isfinite(step) and step > 0):
         raise StoreError(f"step must be greater than 0 s, got {step:g}")
@@ -119,13 +102,8 @@ def _steps(samples: Iterator[Sample], metrics: Sequence[str], step: float) -> It
 
 
 def _in_chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    chunk: list[Row] = []
-    for row in rows:
-        chunk.append(row)
-        if len(chunk) == CHUNK:
-            yield chunk
-            chunk = []
-    yield chunk
+    while chunk := list(islice(rows, CHUNK)):
+        yield chunk
 
 
 def _write(path: str | Path, schema: Any, chunks: Iterator[list[Row]]) -> int:

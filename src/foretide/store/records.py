@@ -1,4 +1,4 @@
-"""Records of the store besides samples, and checks of what can be stored."""
+"""Records of the store besides samples: alarms, decisions and setups, and checks of what can be stored."""
 
 from __future__ import annotations
 
@@ -37,11 +37,8 @@ class AlarmRecord:
     """An alarm.
 
     Attributes:
-        at: Seconds since 1970.
         rule: The name of the alarm rule, or the kind of an audit failure.
-        severity: As the rule says.
         subject: What it is about; empty for the whole pipeline.
-        message: One sentence.
         source: The likely cause, or what raised it.
     """
 
@@ -116,11 +113,9 @@ def name_problem(name: str) -> str | None:
     if storable_text(name) != name:
         return f"the name {name!a} has a character that databases do not accept"
     length = len(name.encode())
-    return (
-        f"the name '{name[:40]}...' is {length} bytes long; the maximum is {MAX_NAME_BYTES}"
-        if length > MAX_NAME_BYTES
-        else None
-    )
+    if length > MAX_NAME_BYTES:
+        return f"the name '{name[:40]}...' is {length} bytes long; the maximum is {MAX_NAME_BYTES}"
+    return None
 
 
 def storable_text(text: str) -> str:
@@ -193,7 +188,9 @@ def write_decisions(
     """Write decisions, add the effects they report to earlier ones, and keep no more than `max_decisions`."""
     for start in range(0, len(decisions), DECISIONS_PER_STATEMENT):
         part = decisions[start : start + DECISIONS_PER_STATEMENT]
-        kept = _kept(connection, pipeline, _ids(each.record for each in part))
+        own = {each.record.id for each in part}
+        earlier = {effect.decision for each in part for effect in each.record.effects_of_earlier}
+        kept = _kept(connection, pipeline, own | earlier)
         changed: dict[int, Encoded[Decision]] = {}
         for new in part:
             merged = merge_effects(new.record, kept)
@@ -201,11 +198,6 @@ def write_decisions(
             changed |= {number: new if each is new.record else Encoded.of(each) for number, each in merged.items()}
         _write(connection, pipeline, changed)
     keep_newest(connection, DECISIONS, pipeline, DECISIONS.c.id, max_decisions)
-
-
-def _ids(decisions: Iterable[Decision]) -> set[int]:
-    """Their own numbers, and those whose effects they report."""
-    return {number for each in decisions for number in (each.id, *(e.decision for e in each.effects_of_earlier))}
 
 
 def write_setups(connection: Connection, pipeline: str, setups: Sequence[Encoded[RecordedWorld]]) -> None:
@@ -219,8 +211,7 @@ def _kept(connection: Connection, pipeline: str, ids: set[int]) -> dict[int, Dec
     """Stored decisions, locked until the transaction ends; damaged ones count as absent."""
     query = DecisionSelection(pipeline, ids=ids).newest_first().with_for_update()
     rows = [(number, text) for number, text in connection.execute(query)]
-    found = read_back(rows, Decision, "decision", lambda _: None)
-    return {decision.id: decision for decision in found}
+    return {each.id: each for each in read_back(rows, Decision, "decision", lambda _: None)}
 
 
 def _write(connection: Connection, pipeline: str, decisions: dict[int, Encoded[Decision]]) -> None:

@@ -2,14 +2,13 @@
 
 Samples, alarms and decisions are put into bounded queues, which a thread writes to the store. While the store fails,
 it is retried after ever longer pauses, `problem` describes the failure, and a full queue drops its oldest items.
-
-Pauses and pruning use a monotonic clock, so that a jump of the time of day does not disturb them.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
@@ -23,11 +22,10 @@ from foretide.metrics.metric import Sample
 from foretide.store.records import MAX_DECISIONS, AlarmRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from foretide.store.metric_store import MetricStore
 
 
+Item = TypeVar("Item")
 Record = TypeVar("Record", Sample, AlarmRecord, Decision, RecordedWorld)
 
 PRUNED_AT_ONCE = 20_000
@@ -39,15 +37,11 @@ class WriterSettings:
     """Sizes of the queues, retention, and pauses after failures.
 
     Attributes:
-        capacity: Maximum of samples in the queue; beyond it the oldest are dropped.
-        alarm_capacity: Maximum of alarms in the queue.
         decision_capacity: Maximum of decisions in the queue, and of setups.
-        batch: Maximum of samples in one transaction.
+        batch: Maximum of records of a kind in one transaction.
         retention_seconds: How long samples, alarms and decisions are kept; None for ever.
         max_decisions: Maximum of decisions in the store, however young.
-        prune_every: Seconds between two prunings.
-        first_pause: Seconds before a failing store is retried; doubled with each failure.
-        max_pause: Maximum of that pause in seconds.
+        first_pause: Seconds before a failing store is retried; doubled with each failure, up to `max_pause`.
     """
 
     capacity: int = 100_000
@@ -65,6 +59,66 @@ class WriterSettings:
             value = getattr(self, each.name)
             if value is not None and value <= 0:
                 raise StoreError(f"{each.name} must be greater than 0, got {value}")
+
+
+class Backlog(Generic[Item]):
+    """Items to be written, the oldest first. Not thread-safe: its owner holds a lock.
+
+    Items are settled (written or dropped) in the order in which they were received.
+
+    >>> backlog = Backlog[str](capacity=2)
+    >>> backlog.put(["a", "b", "c"])
+    >>> backlog.take(5), backlog.dropped
+    (['b', 'c'], 1)
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._waiting: deque[Item] = deque()
+        self.received = self.settled = self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def pending(self) -> int:
+        """Number of items that are not settled, those taken out included."""
+        return self.received - self.settled
+
+    def put(self, items: Iterable[Item]) -> None:
+        """Append items."""
+        before = len(self._waiting)
+        self._waiting.extend(items)
+        self.received += len(self._waiting) - before
+        self._shrink()
+
+    def take(self, at_most: int) -> list[Item]:
+        """Take out the oldest items. Each has to be given back, or counted as settled."""
+        return [self._waiting.popleft() for _ in range(min(at_most, len(self._waiting)))]
+
+    def give_back(self, items: list[Item]) -> None:
+        """Put items that were taken out back in front. The oldest may be dropped."""
+        self._waiting.extendleft(reversed(items))
+        self._shrink()
+
+    def reject(self, count: int) -> None:
+        """Count items that arrive after the end as dropped."""
+        self.received += count
+        self.dropped += count
+        self.settled += count
+
+    def drop_all(self) -> None:
+        """Drop all items in the queue."""
+        self._drop(len(self._waiting))
+
+    def _shrink(self) -> None:
+        self._drop(len(self._waiting) - self._capacity)
+
+    def _drop(self, count: int) -> None:
+        for _ in range(count):
+            self._waiting.popleft()
+        self.dropped += max(0, count)
+        self.settled += max(0, count)
 
 
 class StoreWriter:
@@ -91,13 +145,10 @@ class StoreWriter:
             pipeline: Whose samples they are.
             settings: Sizes and times.
             clock: Seconds since 1970, for the retention.
-            steady_clock: A monotonic clock in seconds.
+            steady_clock: Monotonic, for pauses and prunings.
         """
-        self._open_store = open_store
-        self._pipeline = pipeline
-        self._settings = settings or WriterSettings()
-        self._clock = clock
-        self._steady_clock = steady_clock
+        self._open_store, self._pipeline, self._settings = open_store, pipeline, settings or WriterSettings()
+        self._clock, self._steady_clock = clock, steady_clock
         self._store: MetricStore | None = None
         self._changed = Condition()
         self._samples = Backlog[Sample](self._settings.capacity)
@@ -105,9 +156,7 @@ class StoreWriter:
         self._decisions = Backlog[Decision](self._settings.decision_capacity)
         self._setups = Backlog[RecordedWorld](self._settings.decision_capacity)
         self._backlogs: tuple[Backlog[Any], ...] = (self._samples, self._alarms, self._decisions, self._setups)
-        self._failures = 0
-        self._flushing = False
-        self._closing = False
+        self._failures, self._flushing, self._closing = 0, False, False
         self._prune_at = steady_clock()
         self._thread = Thread(target=self._run, name=f"foretide-store-{pipeline}", daemon=True)
         self.problem: str | None = None
@@ -183,7 +232,9 @@ class StoreWriter:
         with self._changed:
             self._flushing = False
         try:
-            store = self._open()
+            if self._store is None:
+                self._store = self._open_store()
+            store = self._store
             self._write_batch(self._alarms, store.write_alarms)
             self._write_batch(self._samples, store.write)
             self._write_batch(self._setups, store.write_setups)
@@ -216,11 +267,6 @@ class StoreWriter:
         self._drop_all()
         self._close_store()
 
-    def _open(self) -> MetricStore:
-        if self._store is None:
-            self._store = self._open_store()
-        return self._store
-
     def _close_store(self) -> None:
         store, self._store = self._store, None
         if store is not None:
@@ -241,7 +287,7 @@ class StoreWriter:
             raise
         with self._changed:
             self.refused += len(refused)
-            backlog.settle(len(records))
+            backlog.settled += len(records)
             self._changed.notify_all()
 
     def _prune(self, store: MetricStore) -> float | None:
@@ -279,72 +325,3 @@ class StoreWriter:
 
     def _waiting(self) -> bool:
         return any(map(len, self._backlogs))
-
-
-Item = TypeVar("Item")
-
-
-class Backlog(Generic[Item]):
-    """Items to be written, the oldest first. Not thread-safe: its owner holds a lock.
-
-    Items are settled (written or dropped) in the order in which they were received.
-
-    >>> backlog = Backlog[str](capacity=2)
-    >>> backlog.put(["a", "b", "c"])
-    >>> backlog.take(5), backlog.dropped
-    (['b', 'c'], 1)
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._waiting: deque[Item] = deque()
-        self.received = 0
-        self.settled = 0
-        self.dropped = 0
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    @property
-    def pending(self) -> int:
-        """Number of items that are not settled, those taken out included."""
-        return self.received - self.settled
-
-    def put(self, items: Iterable[Item]) -> None:
-        """Append items."""
-        before = len(self._waiting)
-        self._waiting.extend(items)
-        self.received += len(self._waiting) - before
-        self._shrink()
-
-    def take(self, at_most: int) -> list[Item]:
-        """Take out the oldest items. Each has to be settled or given back."""
-        return [self._waiting.popleft() for _ in range(min(at_most, len(self._waiting)))]
-
-    def settle(self, count: int) -> None:
-        """Mark items that were taken out as settled."""
-        self.settled += count
-
-    def give_back(self, items: list[Item]) -> None:
-        """Put items that were taken out back in front. The oldest may be dropped."""
-        self._waiting.extendleft(reversed(items))
-        self._shrink()
-
-    def reject(self, count: int) -> None:
-        """Count items that arrive after the end as dropped."""
-        self.received += count
-        self.dropped += count
-        self.settled += count
-
-    def drop_all(self) -> None:
-        """Drop all items in the queue."""
-        self._drop(len(self._waiting))
-
-    def _shrink(self) -> None:
-        self._drop(len(self._waiting) - self._capacity)
-
-    def _drop(self, count: int) -> None:
-        for _ in range(count):
-            self._waiting.popleft()
-        self.dropped += max(0, count)
-        self.settled += max(0, count)

@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foretide.errors import ForecastError
+from foretide.forecasting.keys.models import Key, Shares, Window
 from foretide.forecasting.saved import load_state, save_state
 from foretide.forecasting.settings import KeyNetSettings, TrainingBudget, nets_installed
 from foretide.runtime.processes import JsonProcess, Message, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from foretide.forecasting.keys.models import Key, Shares, Window
     from foretide.settings.forecasts import ForecastSettings
 
 MODEL = "key-net"

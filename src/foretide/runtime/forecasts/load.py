@@ -16,9 +16,9 @@ import math
 import os
 import sys
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -32,11 +32,7 @@ from foretide.forecasting.load.registry import ENSEMBLE, LAST_VALUE, make_ensemb
 from foretide.forecasting.saved import ModelCard, save_model
 from foretide.forecasting.scores import rmse
 from foretide.forecasting.series import TimeSteps, mean_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from foretide.settings.forecasts import ForecastSettings
+from foretide.settings.forecasts import ForecastSettings
 
 _MIN_PAIRS = 10
 _LEVELS = tuple(float(level) for level in LEVELS)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
 
+from foretide.control.world.forecasts import Forecast
 from foretide.errors import ForecastError
 from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.saved import load_model, save_model
@@ -16,12 +17,7 @@ from foretide.metrics.metric import Sample
 from foretide.metrics.snapshot import Key
 from foretide.runtime.forecasts.load import LiveLoadForecast, LoadView, fit_command
 from foretide.runtime.processes import Command, FitProcess
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from foretide.control.world.forecasts import Forecast
-    from foretide.settings.forecasts import ForecastSettings
+from foretide.settings.forecasts import ForecastSettings
 
 LOAD = "arrival_rate"
 History = Mapping[Key, Sequence[tuple[float, float]]]

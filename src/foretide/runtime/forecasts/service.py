@@ -17,23 +17,20 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, Self
+from pathlib import Path
+from typing import Protocol, Self
 
 from foretide.control.world.forecasts import Forecast, Forecasts
 from foretide.metrics.metric import Sample
+from foretide.metrics.snapshot import Key
 from foretide.runtime.forecasts.load import fit_command
 from foretide.runtime.forecasts.loads import History, LiveLoads, Problems
 from foretide.runtime.forecasts.workers import LiveWorkerForecast
+from foretide.runtime.processes import Command
 from foretide.runtime.threads import Worker
 from foretide.settings.forecasts import ForecastSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from foretide.metrics.snapshot import Key
-    from foretide.runtime.processes import Command
 
 _TURN_SECONDS = 0.25
 _LOCK_SECONDS = 1.0

@@ -12,7 +12,8 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,13 +21,9 @@ from foretide.errors import ForetideError, NotEnoughHistoryError
 from foretide.forecasting.forecaster import Floats
 from foretide.forecasting.saved import load_state, save_state
 from foretide.forecasting.scores import rmse
+from foretide.forecasting.settings import WorkerNetSettings
 from foretide.forecasting.workers.frames import MachineFrame, WorkerForecast
 from foretide.runtime.processes import Message, serve
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from foretide.forecasting.settings import WorkerNetSettings
 
 Frame = MachineFrame | None
 Means = Mapping[str, Floats]

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 import sys
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 from foretide.control.world.forecasts import Forecast, ForecastPoint
 from foretide.forecasting.forecaster import LEVELS
@@ -17,15 +19,10 @@ from foretide.forecasting.settings import nets_installed
 from foretide.forecasting.workers.frames import MachineFrame
 from foretide.metrics.catalogue.registry import at_level
 from foretide.metrics.metric import Level, Sample
+from foretide.metrics.snapshot import Key
 from foretide.runtime.forecasts.worker_process import Frame, WorkerNetRequest, frame_message
 from foretide.runtime.processes import JsonProcess, Message
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from foretide.metrics.snapshot import Key
-    from foretide.settings.forecasts import ForecastSettings
+from foretide.settings.forecasts import ForecastSettings
 
 MISSING = (
     "workers are not forecast: JAX, Equinox and Optax are not installed (pip install 'foretide[forecast]'); "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from foretide.control.actions.registry import (
@@ -21,8 +22,6 @@ from foretide.control.actions.registry import (
 from foretide.errors import ActionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from foretide.routing.table import RouteTable
     from foretide.runtime.joins.joins import Joins
     from foretide.runtime.loop.world_reader import Observer

@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from foretide.control_folder.filesystem import absolute
@@ -28,13 +29,10 @@ from foretide.store.writer import StoreWriter, WriterSettings
 from foretide.topology.shape import sole_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from foretide.control_folder.folder import ControlFolder
     from foretide.metrics.alarm_rules import Alarm
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport, TaskRun
-    from foretide.metrics.metric import Sample
     from foretide.metrics.smoothing import Smoother
     from foretide.settings.monitoring import MonitorSettings
     from foretide.topology.graph import Topology

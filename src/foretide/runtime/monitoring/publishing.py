@@ -6,6 +6,7 @@ import json
 import logging
 import queue
 import urllib.request
+from collections.abc import Iterator
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,9 +21,6 @@ from foretide.runtime.threads import Worker
 from foretide.store.records import AlarmRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from foretide.metrics.alarm_rules import Alarm
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.snapshot import Snapshot
     from foretide.store.writer import StoreWriter

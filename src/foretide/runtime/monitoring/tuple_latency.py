@@ -7,6 +7,7 @@ to the commit of its batch. Other sources tell it by the event times that they w
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from foretide.metrics.from_batch import SpoutFigures
 from foretide.spark.sources.registry import source_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from foretide.metrics.batch import BatchReport, EventTimes, SourceRange
     from foretide.spark.sources.port import SourcePort
     from foretide.topology.graph import Topology

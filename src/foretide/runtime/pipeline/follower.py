@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,8 +23,6 @@ from foretide.status.pipelines import Running, announce, withdraw
 from foretide.topology.shape import first_edges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from foretide.control_folder.folder import ControlFolder
     from foretide.errors import ForetideError
     from foretide.metrics.batch import BatchReport

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from foretide.spark.state import is_settled, repartition_state
 from foretide.topology.graph import Bolt, Spout, Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from foretide.control.actions.registry import Restart
     from foretide.control_folder.folder import ControlFolder
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from foretide.routing.table import RouteTable
     from foretide.settings.run import RunSettings
     from foretide.spark.executors.executors import Executors
-    from foretide.topology.graph import Topology
     from foretide.topology.shape import PlanShape
     from foretide.topology.sinks import Sink
 
