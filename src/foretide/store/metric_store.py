@@ -20,25 +20,9 @@ from foretide.control.decisions.decision import Decision
 from foretide.control.history import RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
-from foretide.store import records
+from foretide.store import queries, records
 from foretide.store.database import database_url, open_database, store_errors, writing
-from foretide.store.queries import (
-    ALARMS,
-    SAMPLES,
-    SERIES,
-    Selection,
-    alarms_newest_first,
-    delete_alarms,
-    delete_decisions,
-    delete_empty_series,
-    delete_samples,
-    insert_missing,
-    newest_of_each_series,
-    samples_newest_first,
-    samples_oldest_first,
-    series_of,
-    upsert,
-)
+from foretide.store.queries import ALARMS, SAMPLES, SERIES
 from foretide.store.records import (
     AlarmRecord,
     Encoded,
@@ -128,7 +112,7 @@ class MetricStore:
             ids = self._series_ids(connection, {(pipeline, sample.metric, sample.subject) for sample in samples})
             values = {(ids[pipeline, s.metric, s.subject], float(s.at)): float(s.value) for s in samples}
             rows = [{"series_id": key[0], "at": key[1], "value": value} for key, value in sorted(values.items())]
-            connection.execute(upsert(SAMPLES, connection.dialect), rows)
+            connection.execute(queries.upsert(SAMPLES, connection.dialect), rows)
         self._ids |= ids  # only once committed: what was rolled back may become the id of another series
 
     def _series_ids(self, connection: Connection, wanted: set[SeriesName]) -> dict[SeriesName, int]:
@@ -136,7 +120,7 @@ class MetricStore:
         unknown = iter(sorted(wanted - ids.keys()))  # in one order for all writers, so that they never wait in a ring
         while names := list(islice(unknown, NAMES_AT_ONCE)):
             rows = [{"pipeline": pipeline, "metric": metric, "subject": subject} for pipeline, metric, subject in names]
-            connection.execute(insert_missing(SERIES, connection.dialect), rows)
+            connection.execute(queries.insert_missing(SERIES, connection.dialect), rows)
             name = (SERIES.c.pipeline, SERIES.c.metric, SERIES.c.subject)
             found = connection.execute(select(*name, SERIES.c.id).where(tuple_(*name).in_(names)))
             ids |= {(pipeline, metric, subject): number for pipeline, metric, subject, number in found}
@@ -162,10 +146,10 @@ class MetricStore:
             until: Up to, and without, this time.
             limit: Only this many, the newest.
         """
-        wanted = Selection(pipeline, metrics, subjects, since, until)
+        wanted = queries.Selection(pipeline, metrics, subjects, since, until)
         if limit is None:
-            return [Sample(*row) for row in self._rows(samples_oldest_first(wanted))]
-        return [Sample(*row) for row in reversed(self._rows(samples_newest_first(wanted).limit(limit)))]
+            return [Sample(*row) for row in self._rows(queries.samples_oldest_first(wanted))]
+        return [Sample(*row) for row in reversed(self._rows(queries.samples_newest_first(wanted).limit(limit)))]
 
     def scan(
         self,
@@ -178,19 +162,19 @@ class MetricStore:
     ) -> Iterator[list[Sample]]:
         """Samples subject by subject, each in the order of time, in chunks: for more than fits into memory."""
         for subject in dict.fromkeys(series.subject for series in self.series(pipeline)):
-            query = samples_oldest_first(Selection(pipeline, metrics, [subject], since, until))
+            query = queries.samples_oldest_first(queries.Selection(pipeline, metrics, [subject], since, until))
             with self._errors("read the store"), self._engine.connect() as connection:
                 for rows in connection.execution_options(yield_per=chunk).execute(query).partitions():
                     yield [Sample(*row) for row in rows]
 
     def latest(self, pipeline: str, metrics: Collection[str] | None = None) -> list[Sample]:
         """The newest sample of each series by its time."""
-        rows = self._rows(newest_of_each_series(Selection(pipeline, metrics)))
+        rows = self._rows(queries.newest_of_each_series(queries.Selection(pipeline, metrics)))
         return [Sample(*row) for row in rows if row[2] is not None]
 
     def series(self, pipeline: str) -> list[StoredSeries]:
         """What there are samples of, in the order in which it was first seen."""
-        return [StoredSeries(*row) for row in self._rows(series_of(pipeline))]
+        return [StoredSeries(*row) for row in self._rows(queries.series_of(pipeline))]
 
     def pipelines(self) -> list[str]:
         """Pipelines with samples or alarms, by name."""
@@ -205,13 +189,13 @@ class MetricStore:
         rows = [{"pipeline": pipeline, **asdict(alarm), "message": storable_text(alarm.message)} for alarm in alarms]
         if rows:
             with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
-                connection.execute(insert_missing(ALARMS, connection.dialect), rows)
+                connection.execute(queries.insert_missing(ALARMS, connection.dialect), rows)
 
     def alarms(
         self, pipeline: str, *, since: float | None = None, until: float | None = None, limit: int | None = None
     ) -> list[AlarmRecord]:
         """Alarms in the order of time; with `limit` only the newest."""
-        query = alarms_newest_first(Selection(pipeline, since=since, until=until)).limit(limit)
+        query = queries.alarms_newest_first(queries.Selection(pipeline, since=since, until=until)).limit(limit)
         return [AlarmRecord(*row) for row in reversed(self._rows(query))]
 
     def write_decisions(
@@ -280,11 +264,11 @@ class MetricStore:
         are deleted. The space is used for new samples; the file does not shrink.
         """
         with self._errors("delete old samples in the store"):
-            removed = delete_samples(self._writing, before, at_most)
+            removed = queries.delete_samples(self._writing, before, at_most)
             if at_most is None or removed < at_most:
-                delete_alarms(self._writing, before)
-                delete_decisions(self._writing, before)
-                delete_empty_series(self._writing)
+                queries.delete_alarms(self._writing, before)
+                queries.delete_decisions(self._writing, before)
+                queries.delete_empty_series(self._writing)
         return removed
 
     def _rows(self, query: Select[Any]) -> Sequence[Any]:

@@ -17,10 +17,10 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from foretide.control.world.forecasts import Forecast, Forecasts
 from foretide.metrics.metric import Sample
@@ -39,32 +39,11 @@ _MAX_LOG = 200
 log = logging.getLogger("foretide")
 
 
-class LiveForecaster(Protocol):
-    """One kind of live forecast. Only `forecasts` and `problems` are called from other threads."""
-
-    @property
-    def metrics(self) -> frozenset[str]:
-        """The metrics that it learns from."""
-
-    @property
-    def problems(self) -> list[str]:
-        """What fails at present."""
-
-    def see(self, samples: Sequence[Sample]) -> None:
-        """Learn samples."""
-
-    def turn(self, now: float) -> None:
-        """Do what is due."""
-
-    def forecasts(self, at: float) -> dict[Key, Forecast]:
-        """The forecasts at a time."""
-
-    def close(self) -> None:
-        """End its processes, and save its models."""
-
-
 class ForecastService:
-    """Learns samples and forecasts them by a list of live forecasters. All methods are thread-safe."""
+    """Learns samples and forecasts them by a list of live forecasters. All methods are thread-safe.
+
+    Of a forecaster, only `forecasts` and `problems` are called from other threads.
+    """
 
     def __init__(
         self,
@@ -86,7 +65,7 @@ class ForecastService:
         """
         self.settings = settings or ForecastSettings()
         self.loads = LiveLoads(self.settings, folder, history, self._report, command)
-        self.forecasters: list[LiveForecaster] = [self.loads]
+        self.forecasters: list[LiveLoads | LiveWorkerForecast] = [self.loads]
         if self.settings.workers:
             models = None if folder is None else folder / "workers"
             self.forecasters.append(LiveWorkerForecast(self.settings, models, self._report))

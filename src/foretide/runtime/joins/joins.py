@@ -176,7 +176,8 @@ _MAX_NAMES = 5_000
 class KeyWindows:
     """Counts keys window by window; on each side the model that did best of late forecasts the next window.
 
-    `count` windows are over; the last one had `batches` batches.
+    A window is the batches that ended in its seconds; batches report the most frequent keys of both sides, and all
+    other rows are the tail, which the hash spreads evenly. `count` windows are over; the last had `batches` batches.
     """
 
     def __init__(self, windows: WindowSettings, net: LiveKeyForecast | None = None) -> None:
@@ -197,19 +198,15 @@ class KeyWindows:
         self._batches.append((report.finished, left, right))
         for side in (left, right):
             if side is not None:
-                self._remember_names(side.names)
+                self.names = {**self.names, **side.names}
+                if len(self.names) > _MAX_NAMES:
+                    self.names = dict(side.names)
         number = self.windows.number(report.finished)
         if number > self._number and report.finished - self._began >= self.windows.window:
             self._number = number
             self._close(report.finished - self.windows.window)
             return True
         return False
-
-    def _remember_names(self, names: Mapping[int, str]) -> None:
-        """Remember the names of the latest keys."""
-        self.names = {**self.names, **names}
-        if len(self.names) > _MAX_NAMES:
-            self.names = dict(names)
 
     def _close(self, since: float) -> None:
         while len(self._batches) > 1 and self._batches[0][0] <= since:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from foretide.control.decisions.decision import ControlMode
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from foretide.runtime.monitoring.monitor import Monitor
     from foretide.runtime.pipeline.follower import Follower
     from foretide.runtime.pipeline.submit import Controllable
-    from foretide.settings.forecasts import ForecastSettings
     from foretide.settings.settings import Settings
 
 
@@ -62,7 +60,9 @@ def control(
     """
     chosen = settings or load_settings()
     rules = _rules(chosen, policies, mode)
-    target = _checked_target(target or chosen.target)
+    target = target or chosen.target
+    if not isinstance(target, Target):
+        raise ControlError(f"target must be a Target such as ft.Latency(p99='2s'), got {target!r}")
     if max_executors is not None and max_executors < 1:
         raise ControlError(f"max_executors must be at least 1, got {max_executors}")
     running = controllable(query, chosen, control_folder)
@@ -83,12 +83,6 @@ def _rules(settings: Settings, policies: Sequence[str | Policy[Any]] | None, mod
         raise ControlError(f"mode must be one of {', '.join(get_args(ControlMode))}, got {mode!r}")
     rules = settings.to_control(policies)
     return rules if mode is None else replace(rules, mode=mode)
-
-
-def _checked_target(target: Target) -> Target:
-    if not isinstance(target, Target):
-        raise ControlError(f"target must be a Target such as ft.Latency(p99='2s'), got {target!r}")
-    return target
 
 
 def _attach(
@@ -132,16 +126,14 @@ def _joins(follower: Follower, settings: Settings) -> Joins | None:
     folder, models = follower.control_folder, _models_folder(follower)
     if not folder.joins():
         return None
-    make_forecast = partial(_key_forecast, settings.forecasts, models)
-    return Joins(folder, settings.policies["hot_keys"].windows, partial(_highest_times, follower), make_forecast)
 
+    def highest_times(join: str, batch: int) -> Any:
+        return highest_times_of(follower.query.handle, join, batch)
 
-def _highest_times(follower: Follower, join: str, batch: int) -> Any:
-    return highest_times_of(follower.query.handle, join, batch)
+    def key_forecast(join: str) -> LiveKeyForecast:
+        return LiveKeyForecast(settings.forecasts, None if models is None else models / f"keys-{join}")
 
-
-def _key_forecast(settings: ForecastSettings, models: Path | None, join: str) -> LiveKeyForecast:
-    return LiveKeyForecast(settings, None if models is None else models / f"keys-{join}")
+    return Joins(folder, settings.policies["hot_keys"].windows, highest_times, key_forecast)
 
 
 def _models_folder(follower: Follower) -> Path | None:

@@ -38,6 +38,8 @@ _PERIOD_SECONDS = 2.0
 _HUNG_AFTER_SECONDS = 60.0
 _FAILURES_TO_RESET = 3
 _DECISIONS_IN_STATUS = 20
+MAX_IN_MEMORY = 1_000
+log = logging.getLogger("foretide")
 
 OnDecision = Callable[["Decision"], None]
 
@@ -69,7 +71,7 @@ class Controller:
         self._resets = 0
         self.cycles = 0
         self.last: Decision | None = None
-        self.state = _fresh_state(control, journal)
+        self.state = self._fresh_state()
         self._worker = Worker(
             "foretide-control",
             self._cycle,
@@ -91,7 +93,7 @@ class Controller:
         """End the loop; what is in force stays in force."""
         self._worker.stop()
         self.reader.close()
-        _publish_status(self, ended=True)
+        self._publish_status(ended=True)
 
     def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
         """Take a batch in: a cycle follows. Also replaces the thread if it hangs."""
@@ -153,11 +155,14 @@ class Controller:
     def _after_cycle(self) -> None:
         if self._worker.failures and self._worker.failures % _FAILURES_TO_RESET == 0:
             self._reset()
-        _publish_status(self)
+        self._publish_status()
 
     def _reset(self) -> None:
         self._resets += 1
-        self.state = _fresh_state(self.control, self._journal)
+        self.state = self._fresh_state()
+
+    def _fresh_state(self) -> ControlState:
+        return replace(self.control.start(), decisions=self._journal.last_id)
 
     # ---- for other terminals
 
@@ -177,49 +182,32 @@ class Controller:
             ended=ended,
         )
 
-
-def _fresh_state(control: Control, journal: Journal) -> ControlState:
-    return replace(control.start(), decisions=journal.last_id)
-
-
-def _publish_status(controller: Controller, *, ended: bool = False) -> None:
-    def write() -> None:
-        controller.control_folder.status.write(controller.status(ended=ended))
-
-    guarded(write, "writing the status of the control loop")
-
-
-MAX_IN_MEMORY = 1_000
-
-log = logging.getLogger("foretide")
+    def _publish_status(self, *, ended: bool = False) -> None:
+        guarded(
+            lambda: self.control_folder.status.write(self.status(ended=ended)), "writing the status of the control loop"
+        )
 
 
 class Journal:
-    """Keeps decisions. A failure never reaches the caller: `problem` says what it was.
+    """The last decisions in memory, and those that report something in the store. A failure never reaches the caller.
 
     Attributes:
+        last_id: The highest number so far, of this loop or an earlier one. The next decision has a higher one.
         problem: What went wrong last; None when all is well.
     """
 
     def __init__(self, writer: StoreWriter | None, first_id: int = 1) -> None:
-        """Begin a journal, or continue one.
-
-        Args:
-            writer: Writes decisions to the store; None keeps them in memory only.
-            first_id: The number of the first decision: one more than the last in the store.
-        """
-        self._writer = writer
-        self._last_id = first_id - 1
+        """Begin a journal whose decisions count from `first_id`. Without a writer they are kept in memory only."""
+        self._writer, self._lock = writer, Lock()
         self._kept: dict[int, Decision] = {}
-        self._last: Decision | None = None
-        self._lock = Lock()
+        self.last_id = first_id - 1
         self.problem: str | None = None
 
     def note(self, decision: Decision) -> None:
         """Keep a decision, and add the effects that it reports to earlier ones. Never waits, never fails."""
         try:
             with self._lock:
-                self._last, self._last_id = decision, max(self._last_id, decision.id)
+                self.last_id = max(self.last_id, decision.id)
                 if not decision.idle:
                     self._kept |= merge_effects(decision, self._kept)
                 while len(self._kept) > MAX_IN_MEMORY:
@@ -236,13 +224,3 @@ class Journal:
         """The last decisions that reported something, the oldest first."""
         with self._lock:
             return tuple(self._kept.values())
-
-    @property
-    def last(self) -> Decision | None:
-        """The last decision, whether it reported anything or not."""
-        return self._last
-
-    @property
-    def last_id(self) -> int:
-        """The highest number so far, of this loop or an earlier one. The next decision has a higher one."""
-        return self._last_id

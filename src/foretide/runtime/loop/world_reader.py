@@ -184,7 +184,11 @@ _WARM_UP_BATCHES = 3
 
 
 class Observer:
-    """Sees every batch of a query, and says what is in force."""
+    """Sees every batch of a query, and says what is in force, according to what Spark reports.
+
+    That is the route version that the last batch read, the live executors, those on Spark's exclusion list that ran
+    nothing in the last batch, and the admission limits that were there when it began.
+    """
 
     def __init__(self, follower: Follower, executors: Executors, joins: Joins | None = None) -> None:
         self._follower, self._executors, self._joins = follower, executors, joins

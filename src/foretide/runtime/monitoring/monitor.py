@@ -57,7 +57,10 @@ class Monitor:
         self._last_finished: float | None = None
         self._listeners: list[Callable[[list[Sample]], None]] = []
         self.store = default_store(control_folder, topology.name) if settings.store is None else settings.store
-        self.writer = self._make_writer(settings.retention) if self.store else None
+        self.writer: StoreWriter | None = None
+        if self.store:
+            kept = WriterSettings(retention_seconds=settings.retention or None)
+            self.writer = StoreWriter(lambda: MetricStore.open(self.store), self.name, kept)
         self._alarms = AlarmManager(topology.name, settings.rules, self.writer, settings.webhook)
         self._sampler = Sampler(
             workers, self.put, settings.workers_every, settings.machines_every, settings.node_exporters
@@ -69,10 +72,6 @@ class Monitor:
     def of_active(cls, topology: Topology, control_folder: ControlFolder, settings: MonitorSettings) -> Monitor:
         """A monitor of the workers of the running Spark context."""
         return cls(topology, absolute(control_folder.location), Workers.of_active(), settings)
-
-    def _make_writer(self, retention: float) -> StoreWriter:
-        settings = WriterSettings(retention_seconds=retention or None)
-        return StoreWriter(lambda: MetricStore.open(self.store), self.name, settings)
 
     def start(self) -> None:
         """Start. Raises MonitoringError, with nothing started, if the port for Prometheus is taken."""

@@ -1,4 +1,4 @@
-"""Where alarms go: to the log, the store and a webhook. Nothing in here may delay the pipeline."""
+"""Where alarms and metrics go: to the log, the store, a webhook and Prometheus. Nothing may delay the pipeline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import queue
 import urllib.request
 from collections.abc import Iterator
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily
@@ -23,6 +23,7 @@ from foretide.store.records import AlarmRecord
 if TYPE_CHECKING:
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.snapshot import Snapshot
+    from foretide.runtime.monitoring.monitor import Monitor
     from foretide.store.writer import StoreWriter
 
 
@@ -112,9 +113,7 @@ def payload(pipeline: str, alarm: Alarm, state: str) -> dict[str, Any]:
 class Webhook:
     """Posts JSON to a URL from a thread of its own. The constructor starts nothing.
 
-    Attributes:
-        problem: Why the last message was not delivered; None when it was.
-        lost: Messages that were not delivered, or not queued because too many were waiting.
+    `problem` says why the last message was not delivered; `lost` counts those that were not delivered or not queued.
     """
 
     def __init__(self, url: str) -> None:
@@ -168,31 +167,23 @@ PREFIX = "foretide_"
 _SERVER_CLOSE_SECONDS = 2.0
 
 
-class Measured(Protocol):
-    """What is measured, and the alarms that hold."""
-
-    def snapshot(self) -> Snapshot:
-        """The newest values."""
-
-    @property
-    def alarms(self) -> list[Alarm]:
-        """The alarms that hold."""
-
-
 class _SnapshotCollector(Collector):
     """Takes a snapshot whenever Prometheus scrapes."""
 
-    def __init__(self, measured: Measured) -> None:
-        self._measured = measured
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        snapshot = self._measured.snapshot()
+        snapshot = self._monitor.snapshot()
         families: dict[str, GaugeMetricFamily] = {}
         for sample in snapshot.samples():
             metric = CATALOGUE.get(sample.metric)
             if metric is not None:
-                family = families.get(metric.name) or _family(metric.name, f"{metric.meaning} ({metric.unit})")
-                families[metric.name] = family
+                family = families.get(metric.name)
+                if family is None:
+                    meaning, labels = f"{metric.meaning} ({metric.unit})", ["pipeline", "level", "subject"]
+                    family = GaugeMetricFamily(f"{PREFIX}{metric.name}", meaning, labels=labels)
+                    families[metric.name] = family
                 family.add_metric([snapshot.query, metric.level.value, sample.subject], sample.value)
         yield from families.values()
         yield self._alarm_family(snapshot.query)
@@ -200,26 +191,22 @@ class _SnapshotCollector(Collector):
     def _alarm_family(self, query: str) -> GaugeMetricFamily:
         labels = ["pipeline", "rule", "severity", "subject"]
         family = GaugeMetricFamily(f"{PREFIX}alarm", "1 while an alarm holds.", labels=labels)
-        for alarm in self._measured.alarms:
+        for alarm in self._monitor.alarms:
             family.add_metric([query, alarm.rule.name, alarm.rule.severity, alarm.subject], 1.0)
         return family
-
-
-def _family(name: str, meaning: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"{PREFIX}{name}", meaning, labels=["pipeline", "level", "subject"])
 
 
 class PrometheusEndpoint:
     """`/metrics` on a port of this machine. The constructor starts nothing; port 0 takes any free one."""
 
-    def __init__(self, port: int, measured: Measured) -> None:
-        self.port, self._measured = port, measured
+    def __init__(self, port: int, monitor: Monitor) -> None:
+        self.port, self._monitor = port, monitor
         self._server: Any = None
 
     def start(self) -> PrometheusEndpoint:
         """Serve. Raises MonitoringError if the port cannot be used."""
         registry = CollectorRegistry()
-        registry.register(_SnapshotCollector(self._measured))
+        registry.register(_SnapshotCollector(self._monitor))
         try:
             self._server, self._thread = start_http_server(self.port, registry=registry)
         except (OSError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Listeners of a followed query: they keep its audit, its routes and its status file, and guard its feedback loops."""
+"""Listeners of a followed query: its audit, routes and status file, its feedback loops and its load-aware edges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foretide.control_folder.folder import ControlFolder
-    from foretide.metrics.batch import BatchReport, EdgeFlow
+    from foretide.metrics.batch import BatchReport
     from foretide.topology.graph import Topology
     from foretide.topology.sinks import Sink
 
@@ -122,7 +122,11 @@ _MIN_MOVED_SHARE = 0.05
 
 
 class LoadAwareBalance:
-    """Sums up rows and busy time of each replica, and publishes a new split when it differs enough."""
+    """Once per interval, splits load-aware edges by Algorithm 1 of PA-SPS over the execution times of the replicas.
+
+    A micro-batch leaves no queue behind, so every interval starts at utilization 0 and only the replicas' own execution
+    times tell them apart. (Starting from the last interval's utilization, as printed, swings between two splits.)
+    """
 
     def __init__(self, intervals: dict[str, float], control_folder: ControlFolder) -> None:
         self._intervals, self._control_folder = intervals, control_folder
@@ -145,18 +149,13 @@ class LoadAwareBalance:
         """Take a batch in; at the end of an edge's interval, split it again."""
         for edge, interval in self._intervals.items():
             flow = (report.edges or {}).get(edge)
-            if flow is not None:
-                self._note(edge, flow)
+            if flow is not None and flow.per_task is not None and flow.busy_ms is not None:
+                self._rows[edge] = _added(self._rows[edge], flow.per_task)
+                self._busy[edge] = _added(self._busy[edge], flow.busy_ms)
             began = self._since.setdefault(edge, report.finished)
             if report.finished - began >= interval and self._rows[edge]:
                 self._since[edge] = report.finished
                 self._split(edge, interval)
-
-    def _note(self, edge: str, flow: EdgeFlow) -> None:
-        if flow.per_task is None or flow.busy_ms is None:
-            return
-        self._rows[edge] = _added(self._rows[edge], flow.per_task)
-        self._busy[edge] = _added(self._busy[edge], flow.busy_ms)
 
     def _split(self, edge: str, interval: float) -> None:
         rows, busy = self._rows.pop(edge), self._busy.pop(edge)

@@ -1,4 +1,4 @@
-"""The streaming query of a topology: compiled, started, stopped, and started again from its checkpoint."""
+"""The streaming query of a topology, started again from its checkpoint as often as needed, and setups for control."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from foretide.spark.compile.topology import compile_topology
 from foretide.spark.progress.reader import QueryReader
 from foretide.spark.query import read_output, start_query
 from foretide.spark.state import is_settled, repartition_state
-from foretide.topology.graph import Bolt, Spout, Topology
+from foretide.topology.graph import Bolt, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,7 +123,10 @@ def topology_setup(
     """The setup of a topology. A bolt without an exchange of its own belongs to the operator before it."""
     chained = {bolt.id for bolt in topology.bolts if any(not source.grouping.exchanges for source in bolt.inputs)}
     stateful = set(shape.behind.values())
-    operators = [_spout(spout, executors) for spout in topology.spouts]
+    operators = [
+        OperatorSetup(spout.id, max(spout.source.partitions or executors.cores, 1), spout=True)
+        for spout in topology.spouts
+    ]
     operators += [_bolt(bolt, stateful, routes, state_partitions) for bolt in topology.bolts if bolt.id not in chained]
     flows = {
         (_head(topology, source.component, chained), _head(topology, bolt.id, chained))
@@ -179,10 +182,6 @@ def _setup(
         can_quarantine=executors.can_quarantine,
         can_admit=admitting,
     )
-
-
-def _spout(spout: Spout, executors: Executors) -> OperatorSetup:
-    return OperatorSetup(spout.id, max(spout.source.partitions or executors.cores, 1), spout=True)
 
 
 def _bolt(bolt: Bolt, stateful: set[str], routes: RouteTable, state_partitions: int) -> OperatorSetup:

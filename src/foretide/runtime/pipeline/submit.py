@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from foretide.control_folder.folder import ControlFolder
@@ -43,7 +43,12 @@ __all__ = ["OnReport", "Pipeline", "RunSettings", "submit"]
 
 OnReport = Callable[[BatchReport, list[AuditFailure]], None]
 
+SOURCE = "source"
+"""What a plain query reads is called this in its metrics."""
+
 _STATE_PARTITIONS = "spark.sql.shuffle.partitions"
+_BATCHES_OF_SETUP = 5
+log = logging.getLogger("foretide")
 
 
 @dataclass(frozen=True)
@@ -180,13 +185,6 @@ def submit(
     return pipeline
 
 
-SOURCE = "source"
-"""What a plain query reads is called this in its metrics."""
-
-_BATCHES_OF_SETUP = 5
-log = logging.getLogger("foretide")
-
-
 class Controllable(Protocol):
     """A running query that a control loop can be attached to."""
 
@@ -207,7 +205,7 @@ class FollowedQuery:
         every = monitoring.tasks_every if monitoring else 0.0
         self.reader = QueryReader(query, OneSource(name=SOURCE), per_task_every=every)
         name = query.name or f"query-{str(query.id)[:8]}"
-        topology = Topology(name, [Spout(SOURCE, Stream(_no_frame))], [])
+        topology = Topology(name, [Spout(SOURCE, Stream(lambda _: None))], [])  # the query reads its source itself
         monitor = None if monitoring is None else Monitor.of_active(topology, control_folder, monitoring)
         self.follower = Follower(topology, control_folder, self, monitor)
         self.follower.supervisor = self
@@ -240,11 +238,6 @@ class FollowedQuery:
             log.error("%s died at a change of plan, which is taken back; start it again, nothing was lost", name)
 
 
-def _no_frame(_: Any) -> None:
-    """The query reads its source itself."""
-
-
-@singledispatch
 def controllable(query: Any, settings: Settings, control_folder: str | None) -> Controllable:
     """A query as the control loop needs it. It is not followed before `follower.start`.
 
@@ -253,6 +246,8 @@ def controllable(query: Any, settings: Settings, control_folder: str | None) -> 
         settings: How a StreamingQuery is monitored.
         control_folder: The control folder of a StreamingQuery whose edges were given one of their own.
     """
+    if isinstance(query, Pipeline):
+        return query
     if not hasattr(query, "lastProgress"):
         kind = type(query).__name__
         raise ControlError(f"a {kind} cannot be controlled; pass what ft.submit returned, or a StreamingQuery")
@@ -263,8 +258,3 @@ def controllable(query: Any, settings: Settings, control_folder: str | None) -> 
             "ft.join(...) to the query, or pass control_folder=..."
         )
     return FollowedQuery(query, folder, settings.to_run().monitoring)
-
-
-@controllable.register
-def _(query: Pipeline, _settings: Any, _control_folder: Any) -> Controllable:
-    return query
