@@ -13,9 +13,8 @@ from foretide.control_folder.filesystem import absolute, local_path
 from foretide.errors import ControlError, StoreError
 from foretide.runtime.forecasts.keys import LiveKeyForecast
 from foretide.runtime.forecasts.service import ForecastService
-from foretide.runtime.joins.joins import Joins
-from foretide.runtime.loop.actuator import Actuator
-from foretide.runtime.loop.controller import Controller, Journal
+from foretide.runtime.live_joins import Joins
+from foretide.runtime.loop.controller import Actuator, Controller, Journal
 from foretide.runtime.loop.world_reader import Observer, WorldReader, WorldRecorder
 from foretide.runtime.pipeline.submit import controllable
 from foretide.settings.load import load_settings

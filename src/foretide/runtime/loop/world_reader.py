@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from foretide.metrics.snapshot import Snapshot
     from foretide.routing.table import RouteTable
     from foretide.runtime.forecasts.service import ForecastService
-    from foretide.runtime.joins.joins import Joins
+    from foretide.runtime.live_joins import Joins
     from foretide.runtime.pipeline.follower import Follower
     from foretide.runtime.pipeline.submit import Controllable
     from foretide.spark.executors.executors import Executors

@@ -17,7 +17,7 @@ from foretide.joins.task_costs import JoinCost, TaskCosts
 from foretide.joins.view import JoinView, with_imbalance
 from foretide.metrics.batch import JoinSide
 from foretide.runtime.forecasts.keys import MODEL
-from foretide.runtime.joins.publisher import JoinPlanPublisher, ReadMaxima
+from foretide.runtime.join_plans import JoinPlanPublisher, ReadMaxima
 from foretide.spark.joins.cells import hard_end_failure
 
 if TYPE_CHECKING:
