@@ -34,7 +34,6 @@ from foretide.routing.table import RouteTable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
 ROUTES = "routes.json"
 JOINS = "joins.json"
 STATUS = "status.json"

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from foretide.joins.plan import JoinPlan
     from foretide.metrics.batch import BatchReport, JoinBatch, JoinSide
 
-
 ReadMaxima = Callable[[str, int], Maxima]
 """Reads the highest event times that the join of that name has held up to a batch."""
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from foretide.metrics.batch import BatchReport
     from foretide.runtime.forecasts.keys import LiveKeyForecast
 
-
 _WINDOWS = WindowSettings()
 log = logging.getLogger("foretide")
 

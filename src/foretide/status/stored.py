@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Self
 
 from foretide.control.decisions.decision import Decision
 from foretide.control.history import BATCH, RecordedWorld, Smoothing, worlds
-from foretide.control.world.setup import Target
 from foretide.control.world.world import World
 from foretide.errors import DecisionNotFoundError, ReplayError, StoreError
 from foretide.metrics.catalogue.registry import CATALOGUE, at_level
@@ -140,13 +139,11 @@ class Recording:
         return cls(store, pipeline, setups, ends)
 
     def worlds(self, *, latency: float | None = None, smoothing: Smoothing | None = None) -> Iterator[World]:
-        """A world for every batch.
-
-        Args:
-            latency: T_max in seconds, instead of the recorded one.
-            smoothing: How to smooth metrics, by name.
-        """
-        target = None if latency is None else _with_latency(self.setups[-1].target, latency)
+        """A world for every batch. With `latency`, that is T_max in seconds instead of the recorded one."""
+        target = None
+        if latency is not None:
+            recorded = self.setups[-1].target
+            target = replace(recorded, latency=latency, relaxed=recorded.relaxed if recorded.relaxed < latency else 0.0)
         return worlds(self.setups, self._samples(), target=target, smoothing=smoothing)
 
     def _samples(self) -> Iterator[Sample]:
@@ -156,7 +153,3 @@ class Recording:
             until = math.nextafter(self.ends[start : start + _BATCHES_IN_MEMORY][-1], math.inf)
             yield from self.store.read(self.pipeline, since=since, until=until)
             since = until
-
-
-def _with_latency(target: Target, latency: float) -> Target:
-    return replace(target, latency=latency, relaxed=target.relaxed if target.relaxed < latency else 0.0)

@@ -88,12 +88,7 @@ def _sqlite_file(url: URL) -> URL:
 
 
 def open_database(url: URL, *, create: bool = True) -> Engine:
-    """Connect, and create the tables that are missing. Nothing is written if none is.
-
-    Args:
-        url: As from `database_url`.
-        create: Whether to create a store that does not exist, instead of refusing.
-    """
+    """Connect, and create the tables that are missing; without `create`, a store that does not exist is refused."""
     with store_errors("open the store", url):
         engine = _engine(url, create=create)
         try:

@@ -38,14 +38,7 @@ def export_samples(
 ) -> int:
     """Write one row per sample: at, level, metric, subject, value. Returns the number of rows.
 
-    Rows come subject by subject, each in the order of time.
-
-    Args:
-        store: Where the samples are.
-        pipeline: Whose samples.
-        path: The file; an existing one is replaced.
-        since: From this time on.
-        until: Up to, and without, this time.
+    They are from `since` on, up to and without `until`, subject by subject, each in the order of time.
     """
     if not store.series(pipeline):
         known = ", ".join(f"'{name}'" for name in store.pipelines()) or "no pipeline"

@@ -61,18 +61,14 @@ class MetricStore:
     """
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._writing = writing(engine)
-        self._lock = Lock()
+        self._engine, self._writing, self._lock = engine, writing(engine), Lock()
         self._ids: dict[SeriesName, int] = {}
 
     @classmethod
     def open(cls, location: str | Path, *, create: bool = True) -> Self:
-        """Open a store, and create it if it does not exist.
+        """Open the store at a path, `sqlite:///file`, or `postgresql://user@host/database`.
 
-        Args:
-            location: A path, `sqlite:///file`, or `postgresql://user@host/database`.
-            create: False to refuse a location without a store.
+        It is created if it does not exist; without `create`, StoreError is raised instead.
         """
         return cls(open_database(database_url(location), create=create))
 
@@ -89,10 +85,7 @@ class MetricStore:
     def write(self, pipeline: str, samples: Sequence[Sample], *, on_refused: OnRefused | None = None) -> None:
         """Keep samples, all or none. A sample of the same series and time as an older one takes its place.
 
-        Args:
-            pipeline: Whose samples.
-            samples: In any order.
-            on_refused: Told why a sample cannot be stored, which is then left out; None raises instead.
+        `on_refused` is told why a sample cannot be stored, which is then left out; None raises instead.
 
         Raises:
             StoreError: A value or time is NaN or infinite, a name is unfit, or the database refuses.
@@ -136,16 +129,7 @@ class MetricStore:
         until: float | None = None,
         limit: int | None = None,
     ) -> list[Sample]:
-        """Samples in the order of time.
-
-        Args:
-            pipeline: Whose samples.
-            metrics: Only these; None for all.
-            subjects: Only of these; None for all.
-            since: From this time on.
-            until: Up to, and without, this time.
-            limit: Only this many, the newest.
-        """
+        """Samples in the order of time, from `since` on, up to and without `until`; with `limit` only the newest."""
         wanted = queries.Selection(pipeline, metrics, subjects, since, until)
         if limit is None:
             return [Sample(*row) for row in self._rows(queries.samples_oldest_first(wanted))]
@@ -225,15 +209,9 @@ class MetricStore:
         acted: bool = False,
         on_problem: records.OnProblem = log.warning,
     ) -> list[Decision]:
-        """Decisions by their number.
+        """Decisions by their number, with `acted` only those that changed something, with `last` only the newest.
 
-        Args:
-            pipeline: Whose decisions.
-            last: Only this many, the newest.
-            since: From this time on.
-            ids: Only these.
-            acted: Only those that changed something.
-            on_problem: Called for a damaged decision, which is left out.
+        `on_problem` is called for a damaged decision, which is left out.
         """
         wanted = records.DecisionSelection(pipeline, last, since, ids, acted)
         rows = reversed(self._rows(wanted.newest_first()))

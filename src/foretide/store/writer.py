@@ -24,7 +24,6 @@ from foretide.store.records import MAX_DECISIONS, AlarmRecord
 if TYPE_CHECKING:
     from foretide.store.metric_store import MetricStore
 
-
 Item = TypeVar("Item")
 Record = TypeVar("Record", Sample, AlarmRecord, Decision, RecordedWorld)
 

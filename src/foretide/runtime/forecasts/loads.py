@@ -46,7 +46,7 @@ class LiveLoads:
             folder: Where models are saved; None saves none.
             history: Earlier samples to learn from; those that a saved model has learnt are skipped.
             report: Called with the outcome of each fit, in a sentence.
-            command: The command that runs a fit.
+            command: Runs a fit.
         """
         self.settings, self.loads = settings, dict[str, LiveLoadForecast]()
         self.views: Mapping[str, LoadView] = {}

@@ -54,15 +54,7 @@ class ForecastService:
         clock: Callable[[], float] = time.time,
         command: Command = fit_command,
     ) -> None:
-        """Read and start nothing yet.
-
-        Args:
-            settings: What is forecast, and when models are fitted.
-            history: Earlier samples of the load to learn from.
-            folder: Where models are saved; None saves none.
-            clock: Seconds since 1970.
-            command: The command that fits a load.
-        """
+        """Read and start nothing yet; the arguments are as for `LiveLoads`."""
         self.settings = settings or ForecastSettings()
         self.loads = LiveLoads(self.settings, folder, history, self._report, command)
         self.forecasters: list[LiveLoads | LiveWorkerForecast] = [self.loads]

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from foretide.spark.executors.executors import Executors
     from foretide.store.writer import StoreWriter
 
-
 _PERIOD_SECONDS = 2.0
 _HUNG_AFTER_SECONDS = 60.0
 _FAILURES_TO_RESET = 3
@@ -287,17 +286,12 @@ class Actuator:
         self._observer.note_routes(self._control_folder.change_routes(change))
 
     def _place(self, action: Quarantine | Release | QuarantineHost | ReleaseHost) -> None:
-        match action:
-            case Quarantine(worker):
+        if isinstance(action, (Quarantine, Release)):
+            workers = [action.worker]
+        else:
+            workers = [worker for worker, host in self._executors.executors().items() if host == action.host]
+        for worker in workers:
+            if isinstance(action, (Quarantine, QuarantineHost)):
                 self._executors.take_out(worker)
-            case Release(worker):
+            else:
                 self._executors.let_in(worker)
-            case QuarantineHost(host):
-                for worker in self._workers_on(host):
-                    self._executors.take_out(worker)
-            case ReleaseHost(host):
-                for worker in self._workers_on(host):
-                    self._executors.let_in(worker)
-
-    def _workers_on(self, host: str) -> list[str]:
-        return [worker for worker, its_host in self._executors.executors().items() if its_host == host]

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from foretide.settings.monitoring import MonitorSettings
     from foretide.topology.graph import Topology
 
-
 _MAX_SERIES = 100_000
 _MAX_AGE_SECONDS = 3600.0
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from foretide.runtime.monitoring.monitor import Monitor
     from foretide.store.writer import StoreWriter
 
-
 _MAX_QUEUED = 1000
 _POST_TIMEOUT_SECONDS = 5.0
 _CLOSE_TIMEOUT_SECONDS = 5.0

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from foretide.topology.graph import Topology
     from foretide.topology.sinks import Sink
 
-
 MAX_KEPT = 1000
 """Reports and audit failures that are kept in memory."""
 

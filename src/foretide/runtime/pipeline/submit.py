@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from foretide.spark.executors.executors import Executors
     from foretide.topology.sinks import Sink
 
-
 __all__ = ["OnReport", "Pipeline", "RunSettings", "submit"]
 
 OnReport = Callable[[BatchReport, list[AuditFailure]], None]
@@ -246,7 +245,7 @@ def controllable(query: Any, settings: Settings, control_folder: str | None) -> 
         settings: How a StreamingQuery is monitored.
         control_folder: The control folder of a StreamingQuery whose edges were given one of their own.
     """
-    if isinstance(query, Pipeline):
+    if isinstance(query, (Pipeline, FollowedQuery)):
         return query
     if not hasattr(query, "lastProgress"):
         kind = type(query).__name__
