@@ -71,7 +71,7 @@ def test_a_backlog_keeps_order_settles_all_and_drops_only_the_oldest(capacity, a
             taken = backlog.take(count)
             if works:
                 written += taken
-                backlog.settle(len(taken))
+                backlog.settled += len(taken)
             else:
                 backlog.give_back(taken)
         assert len(backlog) <= capacity

@@ -23,15 +23,7 @@ from foretide.metrics.metric import Sample
 from foretide.store import queries, records
 from foretide.store.database import database_url, open_database, store_errors, writing
 from foretide.store.queries import ALARMS, SAMPLES, SERIES
-from foretide.store.records import (
-    AlarmRecord,
-    Encoded,
-    Kept,
-    StoredSeries,
-    name_problem,
-    storable_text,
-    storage_problem,
-)
+from foretide.store.records import AlarmRecord, Encoded, StoredSeries, storable_text
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -45,7 +37,7 @@ SeriesName = tuple[str, str, str]
 """Pipeline, metric, subject."""
 
 OnRefused = Callable[[str], None]
-Record = TypeVar("Record", bound=Kept)
+Record = TypeVar("Record", bound=records.Kept)
 
 
 class MetricStore:
@@ -170,7 +162,7 @@ class MetricStore:
     ) -> None:
         """Keep alarms, all or none. One that is there already (rule, subject, source, time) is not kept twice."""
         alarms = _checked(pipeline, alarms, on_refused)
-        rows = [{"pipeline": pipeline, **asdict(alarm), "message": storable_text(alarm.message)} for alarm in alarms]
+        rows = [{"pipeline": pipeline, **asdict(each), "message": storable_text(each.message)} for each in alarms]
         if rows:
             with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
                 connection.execute(queries.insert_missing(ALARMS, connection.dialect), rows)
@@ -213,8 +205,8 @@ class MetricStore:
 
         `on_problem` is called for a damaged decision, which is left out.
         """
-        wanted = records.DecisionSelection(pipeline, last, since, ids, acted)
-        rows = reversed(self._rows(wanted.newest_first()))
+        query = records.decisions_newest_first(pipeline, last=last, since=since, ids=ids, acted=acted)
+        rows = reversed(self._rows(query))
         return list(records.read_back(rows, Decision, "decision", on_problem))
 
     def last_decision_id(self, pipeline: str) -> int:
@@ -257,13 +249,13 @@ class MetricStore:
         return store_errors(doing, self._engine.url)
 
 
-def _checked(pipeline: str, records: Iterable[Record], on_refused: OnRefused | None) -> list[Record]:
+def _checked(pipeline: str, entries: Iterable[Record], on_refused: OnRefused | None) -> list[Record]:
     """Those that can be stored. The others are reported and left out, or raise if nobody is to be told."""
-    if wrong := name_problem(pipeline):
+    if wrong := records.name_problem(pipeline):
         raise StoreError(f"the pipeline cannot be stored: {wrong}")
     good: list[Record] = []
-    for record in records:
-        wrong = storage_problem(record)
+    for record in entries:
+        wrong = records.storage_problem(record)
         if wrong is None:
             good.append(record)
         elif on_refused is None:

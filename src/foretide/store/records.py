@@ -140,27 +140,24 @@ OnProblem = Callable[[str], None]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionSelection:
-    """Which decisions to read. None means all."""
-
-    pipeline: str
-    last: int | None = None
-    since: float | None = None
-    ids: Collection[int] | None = None
-    acted: bool = False
-
-    def newest_first(self) -> Select[Any]:
-        """The query for them."""
-        column = DECISIONS.c
-        query = select(column.id, column.json).where(column.pipeline == self.pipeline)
-        if self.since is not None:
-            query = query.where(column.at >= self.since)
-        if self.ids is not None:
-            query = query.where(column.id.in_(self.ids))
-        if self.acted:
-            query = query.where(column.acted)
-        return query.order_by(column.id.desc()).limit(self.last)
+def decisions_newest_first(
+    pipeline: str,
+    *,
+    last: int | None = None,
+    since: float | None = None,
+    ids: Collection[int] | None = None,
+    acted: bool = False,
+) -> Select[Any]:
+    """The query for decisions; None means all."""
+    column = DECISIONS.c
+    query = select(column.id, column.json).where(column.pipeline == pipeline)
+    if since is not None:
+        query = query.where(column.at >= since)
+    if ids is not None:
+        query = query.where(column.id.in_(ids))
+    if acted:
+        query = query.where(column.acted)
+    return query.order_by(column.id.desc()).limit(last)
 
 
 def newest_id(pipeline: str) -> Select[Any]:
@@ -209,7 +206,7 @@ def write_setups(connection: Connection, pipeline: str, setups: Sequence[Encoded
 
 def _kept(connection: Connection, pipeline: str, ids: set[int]) -> dict[int, Decision]:
     """Stored decisions, locked until the transaction ends; damaged ones count as absent."""
-    query = DecisionSelection(pipeline, ids=ids).newest_first().with_for_update()
+    query = decisions_newest_first(pipeline, ids=ids).with_for_update()
     rows = [(number, text) for number, text in connection.execute(query)]
     return {each.id: each for each in read_back(rows, Decision, "decision", lambda _: None)}
 

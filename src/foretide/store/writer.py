@@ -223,11 +223,7 @@ class StoreWriter:
         return not self._thread.is_alive() and self.dropped == lost
 
     def turn(self) -> float | None:
-        """One turn of the thread: write a batch, and prune a little.
-
-        Returns:
-            Seconds until the next turn is due, None for none before something is put.
-        """
+        """Write a batch, and prune a little; returns the seconds until that is due again, None for not before a put."""
         with self._changed:
             self._flushing = False
         try:

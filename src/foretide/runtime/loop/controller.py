@@ -63,11 +63,7 @@ OnDecision = Callable[["Decision"], None]
 class Controller:
     """Controls one query. Made by `ft.control`; the constructor starts nothing.
 
-    Attributes:
-        control: Policies, guards and mode.
-        cycles: How many cycles were completed.
-        last: The last decision, whether it changed anything or not.
-        state: What is carried from one cycle to the next.
+    `state` is carried from one cycle to the next; `last` is the last decision, whether it changed anything or not.
     """
 
     def __init__(

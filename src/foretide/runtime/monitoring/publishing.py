@@ -64,7 +64,7 @@ class AlarmManager:
             log.warning("%s: %s [%s]", self._pipeline, alarm.message, alarm.rule.name)
         for alarm in over:
             log.info("%s: over: %s of '%s'", self._pipeline, alarm.rule.name, alarm.subject)
-        self._keep([record_of(alarm) for alarm in new])
+        self._keep([AlarmRecord(a.at, a.rule.name, a.rule.severity, a.subject, a.message, a.source or "") for a in new])
         if self._webhook:
             for state, alarms in (("raised", new), ("over", over)):
                 for alarm in alarms:
@@ -84,12 +84,6 @@ class AlarmManager:
         """Send what is queued, for a few seconds at most."""
         if self._webhook:
             self._webhook.close()
-
-
-def record_of(alarm: Alarm) -> AlarmRecord:
-    """An alarm for the store."""
-    rule = alarm.rule
-    return AlarmRecord(alarm.at, rule.name, rule.severity, alarm.subject, alarm.message, alarm.source or "")
 
 
 def payload(pipeline: str, alarm: Alarm, state: str) -> dict[str, Any]:

@@ -60,7 +60,6 @@ class Follower:
 
     Attributes:
         reports: The last batches, the newest last.
-        audit_log: What the audit found.
         stopping: Set once the query is to end.
         failure: What the query was given up for; None while it was not.
         supervisor: Keeps the query running; None for a query that was started elsewhere.

@@ -58,16 +58,10 @@ class Query:
         self.compiled = self._compile(topology)
 
     def _compile(self, topology: Topology) -> Any:
-        settings = self.settings
+        settings, folder = self.settings, self.control_folder
         every = settings.monitoring.time_every if settings.monitoring else TIME_EVERY
         return compile_topology(
-            self.spark,
-            topology,
-            self.sink,
-            self.control_folder,
-            settings.guarantee,
-            audit=settings.audit_ids,
-            time_every=every,
+            self.spark, topology, self.sink, folder, settings.guarantee, audit=settings.audit_ids, time_every=every
         )
 
     def start(self) -> None:
