@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from foretide.runtime.forecasts.keys import LiveKeyForecast
 
 _WINDOWS = WindowSettings()
+_LEFT, _RIGHT = 0, 1
+_OTHERS = "others"
+_MAX_NAMES = 5_000
 log = logging.getLogger("foretide")
 
 
@@ -165,11 +168,6 @@ class Joins:
     def problems(self) -> list[str]:
         """What keeps plans from being changed, and keys from being forecast, in sentences."""
         return [problem for join in self._joins.values() for problem in join.problems]
-
-
-_LEFT, _RIGHT = 0, 1
-_OTHERS = "others"
-_MAX_NAMES = 5_000
 
 
 class KeyWindows:

@@ -19,6 +19,8 @@ from foretide.control_folder.folder import ControlFolder, ControlStatus, Pipelin
 from foretide.errors import ControlFolderError, PipelineNotFoundError
 from foretide.files import atomic_write
 
+_PRIVATE = 0o600  # the URL of a store may contain a password
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineSummary:
@@ -111,9 +113,6 @@ def read_routes(folder: ControlFolder) -> RoutesState:
         for name, route in table.edges.items()
     }
     return RoutesState(table.version, edges, batch)
-
-
-_PRIVATE = 0o600  # the URL of a store may contain a password
 
 
 @dataclass(frozen=True)

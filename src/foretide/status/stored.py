@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from foretide.control.decisions.decision import Decision
 from foretide.control.history import BATCH, RecordedWorld, Smoothing, worlds
@@ -17,10 +17,12 @@ from foretide.metrics.catalogue.registry import CATALOGUE, at_level
 from foretide.metrics.metric import Level, Sample
 from foretide.status.pipelines import find_running, running_store
 from foretide.store.metric_store import MetricStore
-from foretide.store.records import AlarmRecord
+from foretide.store.records import AlarmRecord, OnProblem
 
-if TYPE_CHECKING:
-    from foretide.store.records import OnProblem
+_LEAD_SECONDS = 60.0
+"""Samples count from this long before the end of the first batch."""
+
+_BATCHES_IN_MEMORY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +104,6 @@ def read_decisions(
     found = store.decisions(pipeline, last=last, since=since, acted=acted, on_problem=problems.append)
     return PipelineDecisions(pipeline, tuple(found), tuple(problems))
 
-
-_BATCHES_IN_MEMORY = 100
-_LEAD_SECONDS = 60.0
-"""Samples count from this long before the end of the first batch."""
 
 log = logging.getLogger("foretide")
 

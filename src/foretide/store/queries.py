@@ -103,6 +103,12 @@ SETUPS = Table(
 ADDED = (DECISIONS, SETUPS)
 """Tables that an older store may not have."""
 
+CHUNK = 5_000
+"""Samples deleted in one transaction: some hundredths of a second on a disk."""
+
+SERIES_AT_ONCE = 1_000
+"""Series named in one statement; databases limit its parameters."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -191,13 +197,6 @@ def upsert(table: Table, dialect: Dialect) -> postgresql.Insert | sqlite.Insert:
 def insert_missing(table: Table, dialect: Dialect) -> postgresql.Insert | sqlite.Insert:
     """Insert rows that do not exist yet."""
     return _insert(table, dialect).on_conflict_do_nothing()
-
-
-CHUNK = 5_000
-"""Samples deleted in one transaction: some hundredths of a second on a disk."""
-
-SERIES_AT_ONCE = 1_000
-"""Series named in one statement; databases limit its parameters."""
 
 
 def delete_samples(engine: Engine, before: float, at_most: int | None = None) -> int:

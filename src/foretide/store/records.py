@@ -23,6 +23,15 @@ MAX_DECISION_ID = 2**63 - 1
 MAX_NAME_BYTES = 512
 """Maximum bytes of a name. Indexes of PostgreSQL hold three such names, and not much more."""
 
+MAX_DECISIONS = 10_000
+"""Decisions of a pipeline that are kept by default."""
+
+MAX_SETUPS = 1_000
+"""Setups of a pipeline that are kept."""
+
+DECISIONS_PER_STATEMENT = 1_000
+"""Databases limit the parameters of a statement."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredSeries:
@@ -126,15 +135,6 @@ def storable_text(text: str) -> str:
     """
     return text.replace("\0", "").encode(errors="replace").decode()
 
-
-MAX_DECISIONS = 10_000
-"""Decisions of a pipeline that are kept by default."""
-
-MAX_SETUPS = 1_000
-"""Setups of a pipeline that are kept."""
-
-DECISIONS_PER_STATEMENT = 1_000
-"""Databases limit the parameters of a statement."""
 
 OnProblem = Callable[[str], None]
 T = TypeVar("T")

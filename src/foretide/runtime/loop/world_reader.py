@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from foretide.spark.executors.executors import Executors
     from foretide.store.writer import StoreWriter
 
+_WARM_UP_BATCHES = 3
+"""Batches in which a worker must have had tuples before it is judged."""
+
+_MAX_TABLES = 100
+
 
 class WorldReader:
     """Reads setup, measurements, what is in force, forecasts and requests of one query."""
@@ -176,11 +181,6 @@ def _take_out(place: str, observed: Observed) -> Quarantine | QuarantineHost:
 
 def _let_in(place: str, observed: Observed) -> Release | ReleaseHost:
     return Release(place) if place in observed.executors else ReleaseHost(place)
-
-
-_MAX_TABLES = 100
-_WARM_UP_BATCHES = 3
-"""Batches in which a worker must have had tuples before it is judged."""
 
 
 class Observer:

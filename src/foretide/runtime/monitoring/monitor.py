@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 _MAX_SERIES = 100_000
 _MAX_AGE_SECONDS = 3600.0
+_POLL_SECONDS = 0.25
+_STOP_TIMEOUT_SECONDS = 2.0
+_MAX_RUNS = 100_000
 
 
 class Monitor:
@@ -186,11 +189,6 @@ class LatestValues:
         newest = max(measured for _, measured in self._values.values())
         self._values = {key: kept for key, kept in self._values.items() if kept[1] >= newest - _MAX_AGE_SECONDS}
         self._smoothers = {key: smoother for key, smoother in self._smoothers.items() if key in self._values}
-
-
-_POLL_SECONDS = 0.25
-_STOP_TIMEOUT_SECONDS = 2.0
-_MAX_RUNS = 100_000
 
 
 class Sampler:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _MAX_QUEUED = 1000
 _POST_TIMEOUT_SECONDS = 5.0
 _CLOSE_TIMEOUT_SECONDS = 5.0
+_SERVER_CLOSE_SECONDS = 2.0
+PREFIX = "foretide_"
 log = logging.getLogger("foretide")
 
 
@@ -154,10 +156,6 @@ class Webhook:
         request = urllib.request.Request(self.url, body, headers)  # noqa: S310 - http(s), checked in the settings
         with urllib.request.urlopen(request, timeout=_POST_TIMEOUT_SECONDS):  # noqa: S310
             pass
-
-
-PREFIX = "foretide_"
-_SERVER_CLOSE_SECONDS = 2.0
 
 
 class _SnapshotCollector(Collector):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MAX_KEPT = 1000
 """Reports and audit failures that are kept in memory."""
 
+_MIN_MOVED_SHARE = 0.05
 log = logging.getLogger("foretide")
 
 
@@ -115,9 +116,6 @@ def _reads(description: str, path: str) -> bool:
     parts = PurePosixPath(re.sub("^[a-z0-9]+:(//[^/]*)?", "", path)).parts
     tail = "/".join(part for part in parts if part not in ("/", ".."))
     return description.endswith(f"/{tail}]")
-
-
-_MIN_MOVED_SHARE = 0.05
 
 
 class LoadAwareBalance:

@@ -1,7 +1,8 @@
 """A running pipeline: one query of a topology that is followed batch by batch, supervised, and steered live.
 
 What cannot be changed live is changed by a supervised restart: the query is stopped between two batches and started
-again from its checkpoint. A query that dies is revived as often as the settings allow.
+again from its checkpoint. A query that dies is revived as often as the settings allow. A control loop can be attached
+to a pipeline, and to any StreamingQuery with Foretide edges or joins (`controllable`).
 """
 
 from __future__ import annotations
