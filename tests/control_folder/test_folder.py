@@ -5,9 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foretide.control.world.setup import Target
-from foretide.control_folder.folder import ROUTES, ControlFolder
+from foretide.control_folder.folder import ROUTES, STATUS, ControlFolder, ControlStatus, DecisionSummary, PipelineStatus
 from foretide.control_folder.orders import ADMISSION, RestartOrder, TargetOrder
-from foretide.control_folder.status import STATUS, ControlStatus, DecisionSummary, PipelineStatus
 from foretide.errors import CodecError, ControlFolderError, RouteError
 from foretide.metrics.batch import EdgeFlow
 from foretide.routing.table import RouteTable

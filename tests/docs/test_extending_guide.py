@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from docs.pages import ROOT, blocks_by_file, registry_entry, run
 from foretide.cli import main
-from foretide.control_folder.folder import ControlFolder
-from foretide.control_folder.status import PipelineStatus
+from foretide.control_folder.folder import ControlFolder, PipelineStatus
 from foretide.probes import machine as local_machine
 from foretide.spark import sinks
 from foretide.spark.sources import registry as sources

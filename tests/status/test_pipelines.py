@@ -5,19 +5,19 @@ import os
 import pytest
 
 from foretide.control.world.setup import Target
-from foretide.control_folder.folder import ControlFolder
-from foretide.control_folder.status import ControlStatus, PipelineStatus
+from foretide.control_folder.folder import ControlFolder, ControlStatus, PipelineStatus
 from foretide.errors import ControlFolderError, PipelineNotFoundError
 from foretide.metrics.batch import EdgeFlow
 from foretide.status.pipelines import (
     EdgeState,
     PipelineSummary,
+    Running,
+    announce,
     find_folder,
     list_pipelines,
     read_routes,
     read_state,
 )
-from foretide.status.running import Running, announce
 
 BATCH = PipelineStatus(7, 100.0, 30, 1, {"work": EdgeFlow(30, 30, per_task=(10, 20))})
 LOOP = ControlStatus(101.0, "advise", ("bypass", "replicas"), Target(2.0))

@@ -8,7 +8,7 @@ import platformdirs
 import pytest
 
 from foretide.errors import PipelineNotFoundError
-from foretide.status.running import Running, announce, find_running, foretide_home, list_running, withdraw
+from foretide.status.pipelines import Running, announce, find_running, foretide_home, list_running, withdraw
 
 ME = os.getpid()
 

@@ -7,7 +7,7 @@ import pytest
 from foretide.control.decisions.decision import Decision
 from foretide.errors import DecisionNotFoundError, PipelineNotFoundError, StoreError
 from foretide.metrics.metric import Level, Sample
-from foretide.status.running import Running, announce, default_store
+from foretide.status.pipelines import Running, announce, default_store
 from foretide.status.stored import Figure, open_store, read_decisions, read_metrics
 from foretide.store.metric_store import MetricStore
 from foretide.store.records import AlarmRecord

@@ -17,7 +17,7 @@ from foretide.control.world.observed import Observed
 from foretide.control.world.setup import OperatorSetup, Setup, Target
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
-from foretide.store import journal as journal_module
+from foretide.store import records
 from foretide.store.database import database_url
 from foretide.store.metric_store import MetricStore
 from foretide.store.writer import StoreWriter, WriterSettings
@@ -97,11 +97,11 @@ def test_decisions_are_bounded_by_count_and_by_age(store):
     store.delete_before(25.0)
     assert ids(store.decisions("p")) == list(range(25, 31))
     assert store.decisions("q") == []
-    assert journal_module.MAX_DECISIONS == 10_000
+    assert records.MAX_DECISIONS == 10_000
 
 
 def test_many_decisions_are_written_in_parts_and_effects_reach_across_them(store, monkeypatch):
-    monkeypatch.setattr(journal_module, "DECISIONS_PER_STATEMENT", 3)
+    monkeypatch.setattr(records, "DECISIONS_PER_STATEMENT", 3)
     later = decision(8, acts=False, effects_of_earlier=(BETTER,))
     store.write_decisions("p", [*(decision(number) for number in range(1, 8)), later])
     found = store.decisions("p")
@@ -116,7 +116,7 @@ def test_forgetting_keeps_the_setup_that_was_in_force_at_the_moment(store, monke
     assert store.setups("p") == setups[1:]
     store.delete_before(99.0)
     assert store.setups("p") == setups[2:]
-    monkeypatch.setattr(journal_module, "MAX_SETUPS", 2)
+    monkeypatch.setattr(records, "MAX_SETUPS", 2)
     for at in (40.0, 50.0, 50.0):
         store.write_setups("p", [replace(RECORDED, at=at)])
     assert [each.at for each in store.setups("p")] == [40.0, 50.0]

@@ -13,10 +13,9 @@ from sqlalchemy import event
 
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
-from foretide.store.backlog import Backlog
 from foretide.store.metric_store import MetricStore
 from foretide.store.records import AlarmRecord
-from foretide.store.writer import StoreWriter, WriterSettings
+from foretide.store.writer import Backlog, StoreWriter, WriterSettings
 from helpers import wait_for
 
 QUICK = WriterSettings(first_pause=0.05, max_pause=0.2)
@@ -72,7 +71,7 @@ def test_a_backlog_keeps_order_settles_all_and_drops_only_the_oldest(capacity, a
             taken = backlog.take(count)
             if works:
                 written += taken
-                backlog.settle(len(taken))
+                backlog.settled += len(taken)
             else:
                 backlog.give_back(taken)
         assert len(backlog) <= capacity

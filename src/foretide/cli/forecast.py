@@ -22,7 +22,7 @@ from foretide.forecasting.saved import VALIDATION, ModelCard, continue_training,
 from foretide.forecasting.saved import train as train_model
 from foretide.forecasting.series import Series, load_series, resampled
 from foretide.reports import draw_backtest, draw_forecast
-from foretide.status.running import find_running, running_store
+from foretide.status.pipelines import find_running, running_store
 from foretide.store.metric_store import MetricStore
 from foretide.workloads.traces import TRACES
 

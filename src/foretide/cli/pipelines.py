@@ -13,13 +13,11 @@ from rich.table import Table
 from foretide.cli.console import AppOption, ControlFolderOption, JsonOption
 from foretide.cli.steering import describe_target
 from foretide.codec import to_json
-from foretide.control_folder.folder import ControlFolder
+from foretide.control_folder.folder import ControlFolder, ControlStatus, PipelineStatus
 from foretide.control_folder.orders import RestartOrder
-from foretide.control_folder.status import ControlStatus, PipelineStatus
 from foretide.errors import ControlFolderError
-from foretide.status.pipelines import find_folder, read_state
+from foretide.status.pipelines import find_folder, list_running, read_state
 from foretide.status.pipelines import list_pipelines as read_pipelines
-from foretide.status.running import list_running
 
 _STOP_SECONDS = 120.0
 _STOP_POLL_SECONDS = 0.2

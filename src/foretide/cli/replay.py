@@ -28,8 +28,7 @@ from foretide.control.history import replay as replay_policies
 from foretide.control.policies.prediction_error import PredictionError
 from foretide.control.world.world import World
 from foretide.reports import ReplayPoint, draw_replay
-from foretide.status.stored import open_store
-from foretide.store.recording import Recording
+from foretide.status.stored import Recording, open_store
 
 _NOTE = "Advice is not carried out, so it is repeated while its cause lasts."
 _NO_FORECASTS = f"Forecasts are not recorded, and {PredictionError().name} does nothing without them."

@@ -5,21 +5,29 @@ joins.json      what is fixed for each join
 join-X.json     the plan of join X, which every batch reads
 past-X.json     what is known of the batches of join X
 
-The other files are in `orders` and `status`.
+status.json     the last batch, written by the pipeline
+control.json    the control loop, written by it
+
+The other files are in `orders`.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from foretide import codec
+from foretide.control.world.setup import ControlMode, Target
 from foretide.control_folder.filesystem import Filesystem, open_filesystem
 from foretide.control_folder.orders import OrderFiles
-from foretide.control_folder.status import StatusFiles
-from foretide.errors import RouteError
+from foretide.errors import CodecError, RouteError
 from foretide.joins.placement.plan_change import BatchHistory
 from foretide.joins.placement.spec import JoinSpec
 from foretide.joins.placement.timeline import Timeline, from_json, to_json
+from foretide.metrics.audit import AuditFailure
+from foretide.metrics.batch import BatchReport, EdgeFlow
 from foretide.routing.table import RouteTable
 
 if TYPE_CHECKING:
@@ -27,6 +35,8 @@ if TYPE_CHECKING:
 
 ROUTES = "routes.json"
 JOINS = "joins.json"
+STATUS = "status.json"
+CONTROL = "control.json"
 
 
 class ControlFolder:
@@ -126,3 +136,74 @@ class ControlFolder:
 
 def _plan_file(name: str) -> str:
     return f"join-{name}.json"
+
+
+Status = TypeVar("Status")
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """The last batch that took rows. `route_version` is None if the default split was in force."""
+
+    batch: int
+    finished: float
+    input_rows: int
+    route_version: int | None = None
+    edges: Mapping[str, EdgeFlow] | None = None
+    alarms: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, report: BatchReport, alarms: Iterable[AuditFailure]) -> Self:
+        """The status after a batch."""
+        messages = tuple(alarm.message for alarm in alarms)
+        return cls(report.batch, report.finished, report.input_rows, report.route_version, report.edges, messages)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionSummary:
+    """A decision in one line."""
+
+    id: int
+    at: float
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControlStatus:
+    """The control loop after a cycle. `restarts` counts how often the loop itself was started again."""
+
+    at: float
+    mode: ControlMode
+    policies: tuple[str, ...]
+    target: Target
+    cycles: int = 0
+    restarts: int = 0
+    decisions: tuple[DecisionSummary, ...] = ()
+    problems: tuple[str, ...] = ()
+    forecasts: tuple[str, ...] = ()
+    ended: bool = False
+
+
+class StatusFiles:
+    """The two status files of a control folder. What cannot be read counts as not written."""
+
+    def __init__(self, files: Filesystem) -> None:
+        self._files = files
+
+    def pipeline(self) -> PipelineStatus | None:
+        """The last batch, or None before the first."""
+        return self._read(PipelineStatus, STATUS)
+
+    def control(self) -> ControlStatus | None:
+        """The control loop, or None if none was attached."""
+        return self._read(ControlStatus, CONTROL)
+
+    def _read(self, kind: type[Status], name: str) -> Status | None:
+        try:
+            return codec.from_json(kind, self._files.read(name) or "")
+        except CodecError:
+            return None
+
+    def write(self, status: PipelineStatus | ControlStatus) -> None:
+        """Replace the status of the pipeline or of the control loop."""
+        self._files.write(STATUS if isinstance(status, PipelineStatus) else CONTROL, codec.to_json(status))

@@ -56,13 +56,13 @@ class Worker:
         Args:
             name: The name of the thread.
             turn: What one turn does.
-            period_seconds: Seconds between two turns; None takes turns only when woken.
+            period_seconds: Between two turns; None takes turns only when woken.
             what: The name of a turn in messages, such as "a control cycle".
             after_turn: Called after every turn, whether it failed or not; `problem` is up to date by then.
             close: Called in the thread after its last turn.
             before_replacing: Called by `check` before a new thread takes over.
-            min_pause_seconds: Seconds between two turns however often the worker is woken.
-            hung_after_seconds: Seconds after which `check` considers a turn hung.
+            min_pause_seconds: Between two turns, however often the worker is woken.
+            hung_after_seconds: After this long `check` considers a turn hung.
         """
         self.name, self._turn, self._period_seconds, self._what = name, turn, period_seconds, what
         self._after_turn, self._close, self._before_replacing = after_turn, close, before_replacing
@@ -72,8 +72,7 @@ class Worker:
         self._abandoned: list[threading.Thread] = []
         self._turn_began: float | None = None
         self.problem: str | None = None
-        self.failures = 0
-        self.replaced = 0
+        self.failures = self.replaced = 0
 
     def start(self) -> Self:
         """Start the thread."""

@@ -1,18 +1,28 @@
-"""What a pipeline's store holds: its newest metrics and its decisions."""
+"""What a pipeline's store holds: its newest metrics, its decisions, and its history as a control loop would see it."""
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from foretide.control.decisions.decision import Decision
-from foretide.errors import DecisionNotFoundError, StoreError
+from foretide.control.history import BATCH, RecordedWorld, Smoothing, worlds
+from foretide.control.world.world import World
+from foretide.errors import DecisionNotFoundError, ReplayError, StoreError
 from foretide.metrics.catalogue import CATALOGUE, at_level
-from foretide.metrics.metric import Level
-from foretide.status.running import find_running, running_store
+from foretide.metrics.metric import Level, Sample
+from foretide.status.pipelines import find_running, running_store
 from foretide.store.metric_store import MetricStore
-from foretide.store.records import AlarmRecord
+from foretide.store.records import AlarmRecord, OnProblem
+
+_LEAD_SECONDS = 60.0
+"""Samples count from this long before the end of the first batch."""
+
+_BATCHES_IN_MEMORY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +103,51 @@ def read_decisions(
     problems: list[str] = []
     found = store.decisions(pipeline, last=last, since=since, acted=acted, on_problem=problems.append)
     return PipelineDecisions(pipeline, tuple(found), tuple(problems))
+
+
+log = logging.getLogger("foretide")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was recorded of a pipeline: its setups, and when its batches ended."""
+
+    store: MetricStore
+    pipeline: str
+    setups: tuple[RecordedWorld, ...]
+    ends: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls, store: MetricStore, pipeline: str, *, since: float | None = None, on_problem: OnProblem = log.warning
+    ) -> Self:
+        """All that is kept of a pipeline, or what is kept from a time on. A damaged setup is reported and left out.
+
+        Raises:
+            ReplayError: The store has no setup of it, or no batch.
+        """
+        setups = tuple(store.setups(pipeline, on_problem=on_problem))
+        if not setups:
+            raise ReplayError(
+                f"the store has no setup of '{pipeline}'; its control loop writes one while it runs, acting or advising"
+            )
+        ends = tuple(each.at for each in store.read(pipeline, metrics=[BATCH], subjects=[pipeline], since=since))
+        if not ends:
+            raise ReplayError(f"no batch of '{pipeline}' was recorded{'' if since is None else ' in that time'}")
+        return cls(store, pipeline, setups, ends)
+
+    def worlds(self, *, latency: float | None = None, smoothing: Smoothing | None = None) -> Iterator[World]:
+        """A world for every batch. With `latency`, that is T_max in seconds instead of the recorded one."""
+        target = None
+        if latency is not None:
+            recorded = self.setups[-1].target
+            target = replace(recorded, latency=latency, relaxed=recorded.relaxed if recorded.relaxed < latency else 0.0)
+        return worlds(self.setups, self._samples(), target=target, smoothing=smoothing)
+
+    def _samples(self) -> Iterator[Sample]:
+        """In order of time, some batches at once: a week of them may not fit into memory."""
+        since = self.ends[0] - _LEAD_SECONDS
+        for start in range(0, len(self.ends), _BATCHES_IN_MEMORY):
+            until = math.nextafter(self.ends[start : start + _BATCHES_IN_MEMORY][-1], math.inf)
+            yield from self.store.read(self.pipeline, since=since, until=until)
+            since = until

@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, m
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from foretide.errors import StoreError
-from foretide.store.schema import ADDED, METADATA, SCHEMA, VERSION
+from foretide.store.queries import ADDED, METADATA, SCHEMA, VERSION
 
 LOCK_SECONDS = 5
 """Time-out for the lock of another writer, and for a connection."""
@@ -88,12 +88,7 @@ def _sqlite_file(url: URL) -> URL:
 
 
 def open_database(url: URL, *, create: bool = True) -> Engine:
-    """Connect, and create the tables that are missing. Nothing is written if none is.
-
-    Args:
-        url: As from `database_url`.
-        create: Whether to create a store that does not exist, instead of refusing.
-    """
+    """Connect, and create the tables that are missing; without `create`, a store that does not exist is refused."""
     with store_errors("open the store", url):
         engine = _engine(url, create=create)
         try:
@@ -137,13 +132,13 @@ def _sqlite_engine(url: URL, *, create: bool) -> Engine:
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
     """Concurrent readers and a writer (WAL). A commit survives kill -9, and the file survives a power cut."""
     connection.isolation_level = None  # transactions begin where `_begin_sqlite` says
-    _write_ahead(connection)
+    _switch_to_wal(connection)
     for setting in _SQLITE_SETTINGS:
         connection.execute(f"PRAGMA {setting}")
 
 
-def _write_ahead(connection: Any) -> None:
-    """Switch a new file to WAL. SQLite itself does not wait if another process is doing the same."""
+def _switch_to_wal(connection: Any) -> None:
+    """SQLite itself does not wait if another process is doing the same."""
     end = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -184,8 +179,9 @@ def _prepare(engine: Engine, url: URL, *, create: bool) -> None:
         raise StoreError(
             f"the store '{shown(url)}' has version {found}, this release requires version {VERSION}: {remedy}"
         )
-    if lacks:
-        _add_tables(engine, needed=create)
+    if lacks:  # a reader without the permission does without them
+        with suppress(*(() if create else (DBAPIError,))), writing(engine).begin() as connection:
+            _create(connection)
 
 
 def _version(connection: Connection) -> int | None:
@@ -194,24 +190,13 @@ def _version(connection: Connection) -> int | None:
     return connection.scalar(select(SCHEMA.c.version))
 
 
-def _add_tables(engine: Engine, *, needed: bool) -> None:
-    """Create missing tables; a reader without the permission does without them."""
-    with suppress(*(() if needed else (DBAPIError,))), writing(engine).begin() as connection:
-        _lock_creation(connection)
-        METADATA.create_all(connection)
-
-
-def _lock_creation(connection: Connection) -> None:
-    """One process at a time creates tables; SQLite ensures that itself."""
+def _create(connection: Connection) -> int:
+    """Create the tables that are missing, one process at a time (SQLite ensures that itself); returns the version."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _CREATION_LOCK})
-
-
-def _create(connection: Connection) -> int:
-    """Create the tables, unless another process has done so meanwhile."""
-    _lock_creation(connection)
     found = _version(connection)
-    if found is None:
+    if found in (None, VERSION):
         METADATA.create_all(connection)
+    if found is None:
         connection.execute(SCHEMA.insert(), {"version": VERSION})
     return found or VERSION

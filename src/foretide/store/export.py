@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,27 +38,14 @@ def export_samples(
 ) -> int:
     """Write one row per sample: at, level, metric, subject, value. Returns the number of rows.
 
-    Rows come subject by subject, each in the order of time.
-
-    Args:
-        store: Where the samples are.
-        pipeline: Whose samples.
-        path: The file; an existing one is replaced.
-        since: From this time on.
-        until: Up to, and without, this time.
+    They are from `since` on, up to and without `until`, subject by subject, each in the order of time.
     """
     if not store.series(pipeline):
-        raise StoreError(f"the store has no samples of '{pipeline}'; it has some of {_named(store.pipelines())}")
+        known = ", ".join(f"'{name}'" for name in store.pipelines()) or "no pipeline"
+        raise StoreError(f"the store has no samples of '{pipeline}'; it has some of {known}")
     chunks = store.scan(pipeline, since=since, until=until, chunk=CHUNK)
-    return _write(path, LONG_SCHEMA, ([_long_row(sample) for sample in chunk] for chunk in chunks))
-
-
-def _long_row(sample: Sample) -> Row:
-    return sample.at, level_of(sample.metric), sample.metric, sample.subject, sample.value
-
-
-def _named(pipelines: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in pipelines) or "no pipeline"
+    rows = ([(s.at, level_of(s.metric), s.metric, s.subject, s.value) for s in chunk] for chunk in chunks)
+    return _write(path, LONG_SCHEMA, rows)
 
 
 def level_of(metric: str) -> str:
@@ -78,17 +66,8 @@ def export_steps(
     """Write one row per subject and time step, with a column per metric of one level. Returns the number of rows.
 
     The columns are `subject`, `at` (when the step begins) and the metrics by name. A value is the last one in its
-    step, null where there is none. Steps without any sample have no row. Rows come subject by subject, each in the
-    order of time.
-
-    Args:
-        store: Where the samples are.
-        pipeline: Whose samples.
-        path: The file; an existing one is replaced.
-        level: Whose metrics become columns, such as `Level.WORKER`.
-        step: Seconds in a step. Steps begin at multiples of it since 1970.
-        since: From this time on.
-        until: Up to, and without, this time.
+    step, null where there is none. Steps without any sample have no row. Steps last `step` seconds and begin at
+    multiples of it since 1970. The rest is as in `export_samples`.
     """
     if not (math.isfinite(step) and step > 0):
         raise StoreError(f"step must be greater than 0 s, got {step:g}")
@@ -116,13 +95,8 @@ def _steps(samples: Iterator[Sample], metrics: Sequence[str], step: float) -> It
 
 
 def _in_chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    chunk: list[Row] = []
-    for row in rows:
-        chunk.append(row)
-        if len(chunk) == CHUNK:
-            yield chunk
-            chunk = []
-    yield chunk
+    while chunk := list(islice(rows, CHUNK)):
+        yield chunk
 
 
 def _write(path: str | Path, schema: Any, chunks: Iterator[list[Row]]) -> int:

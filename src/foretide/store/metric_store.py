@@ -20,32 +20,10 @@ from foretide.control.decisions.decision import Decision
 from foretide.control.history import RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
-from foretide.store import journal
+from foretide.store import queries, records
 from foretide.store.database import database_url, open_database, store_errors, writing
-from foretide.store.queries import (
-    Selection,
-    alarms_newest_first,
-    delete_alarms,
-    delete_decisions,
-    delete_empty_series,
-    delete_samples,
-    insert_missing,
-    newest_of_each_series,
-    samples_newest_first,
-    samples_oldest_first,
-    series_of,
-    upsert,
-)
-from foretide.store.records import (
-    AlarmRecord,
-    Encoded,
-    Kept,
-    StoredSeries,
-    name_problem,
-    storable_text,
-    storage_problem,
-)
-from foretide.store.schema import ALARMS, SAMPLES, SERIES
+from foretide.store.queries import ALARMS, SAMPLES, SERIES
+from foretide.store.records import AlarmRecord, Encoded, StoredSeries, storable_text
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -59,7 +37,7 @@ SeriesName = tuple[str, str, str]
 """Pipeline, metric, subject."""
 
 OnRefused = Callable[[str], None]
-Record = TypeVar("Record", bound=Kept)
+Record = TypeVar("Record", bound=records.Kept)
 
 
 class MetricStore:
@@ -75,18 +53,14 @@ class MetricStore:
     """
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._writing = writing(engine)
-        self._lock = Lock()
+        self._engine, self._writing, self._lock = engine, writing(engine), Lock()
         self._ids: dict[SeriesName, int] = {}
 
     @classmethod
     def open(cls, location: str | Path, *, create: bool = True) -> Self:
-        """Open a store, and create it if it does not exist.
+        """Open the store at a path, `sqlite:///file`, or `postgresql://user@host/database`.
 
-        Args:
-            location: A path, `sqlite:///file`, or `postgresql://user@host/database`.
-            create: False to refuse a location without a store.
+        It is created if it does not exist; without `create`, StoreError is raised instead.
         """
         return cls(open_database(database_url(location), create=create))
 
@@ -103,10 +77,7 @@ class MetricStore:
     def write(self, pipeline: str, samples: Sequence[Sample], *, on_refused: OnRefused | None = None) -> None:
         """Keep samples, all or none. A sample of the same series and time as an older one takes its place.
 
-        Args:
-            pipeline: Whose samples.
-            samples: In any order.
-            on_refused: Told why a sample cannot be stored, which is then left out; None raises instead.
+        `on_refused` is told why a sample cannot be stored, which is then left out; None raises instead.
 
         Raises:
             StoreError: A value or time is NaN or infinite, a name is unfit, or the database refuses.
@@ -126,7 +97,7 @@ class MetricStore:
             ids = self._series_ids(connection, {(pipeline, sample.metric, sample.subject) for sample in samples})
             values = {(ids[pipeline, s.metric, s.subject], float(s.at)): float(s.value) for s in samples}
             rows = [{"series_id": key[0], "at": key[1], "value": value} for key, value in sorted(values.items())]
-            connection.execute(upsert(SAMPLES, connection.dialect), rows)
+            connection.execute(queries.upsert(SAMPLES, connection.dialect), rows)
         self._ids |= ids  # only once committed: what was rolled back may become the id of another series
 
     def _series_ids(self, connection: Connection, wanted: set[SeriesName]) -> dict[SeriesName, int]:
@@ -134,7 +105,7 @@ class MetricStore:
         unknown = iter(sorted(wanted - ids.keys()))  # in one order for all writers, so that they never wait in a ring
         while names := list(islice(unknown, NAMES_AT_ONCE)):
             rows = [{"pipeline": pipeline, "metric": metric, "subject": subject} for pipeline, metric, subject in names]
-            connection.execute(insert_missing(SERIES, connection.dialect), rows)
+            connection.execute(queries.insert_missing(SERIES, connection.dialect), rows)
             name = (SERIES.c.pipeline, SERIES.c.metric, SERIES.c.subject)
             found = connection.execute(select(*name, SERIES.c.id).where(tuple_(*name).in_(names)))
             ids |= {(pipeline, metric, subject): number for pipeline, metric, subject, number in found}
@@ -150,20 +121,11 @@ class MetricStore:
         until: float | None = None,
         limit: int | None = None,
     ) -> list[Sample]:
-        """Samples in the order of time.
-
-        Args:
-            pipeline: Whose samples.
-            metrics: Only these; None for all.
-            subjects: Only of these; None for all.
-            since: From this time on.
-            until: Up to, and without, this time.
-            limit: Only this many, the newest.
-        """
-        wanted = Selection(pipeline, metrics, subjects, since, until)
+        """Samples in the order of time, from `since` on, up to and without `until`; with `limit` only the newest."""
+        wanted = queries.Selection(pipeline, metrics, subjects, since, until)
         if limit is None:
-            return [Sample(*row) for row in self._rows(samples_oldest_first(wanted))]
-        return [Sample(*row) for row in reversed(self._rows(samples_newest_first(wanted).limit(limit)))]
+            return [Sample(*row) for row in self._rows(queries.samples_oldest_first(wanted))]
+        return [Sample(*row) for row in reversed(self._rows(queries.samples_newest_first(wanted).limit(limit)))]
 
     def scan(
         self,
@@ -176,19 +138,19 @@ class MetricStore:
     ) -> Iterator[list[Sample]]:
         """Samples subject by subject, each in the order of time, in chunks: for more than fits into memory."""
         for subject in dict.fromkeys(series.subject for series in self.series(pipeline)):
-            query = samples_oldest_first(Selection(pipeline, metrics, [subject], since, until))
+            query = queries.samples_oldest_first(queries.Selection(pipeline, metrics, [subject], since, until))
             with self._errors("read the store"), self._engine.connect() as connection:
                 for rows in connection.execution_options(yield_per=chunk).execute(query).partitions():
                     yield [Sample(*row) for row in rows]
 
     def latest(self, pipeline: str, metrics: Collection[str] | None = None) -> list[Sample]:
         """The newest sample of each series by its time."""
-        rows = self._rows(newest_of_each_series(Selection(pipeline, metrics)))
+        rows = self._rows(queries.newest_of_each_series(queries.Selection(pipeline, metrics)))
         return [Sample(*row) for row in rows if row[2] is not None]
 
     def series(self, pipeline: str) -> list[StoredSeries]:
         """What there are samples of, in the order in which it was first seen."""
-        return [StoredSeries(*row) for row in self._rows(series_of(pipeline))]
+        return [StoredSeries(*row) for row in self._rows(queries.series_of(pipeline))]
 
     def pipelines(self) -> list[str]:
         """Pipelines with samples or alarms, by name."""
@@ -200,16 +162,16 @@ class MetricStore:
     ) -> None:
         """Keep alarms, all or none. One that is there already (rule, subject, source, time) is not kept twice."""
         alarms = _checked(pipeline, alarms, on_refused)
-        rows = [{"pipeline": pipeline, **asdict(alarm), "message": storable_text(alarm.message)} for alarm in alarms]
+        rows = [{"pipeline": pipeline, **asdict(each), "message": storable_text(each.message)} for each in alarms]
         if rows:
             with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
-                connection.execute(insert_missing(ALARMS, connection.dialect), rows)
+                connection.execute(queries.insert_missing(ALARMS, connection.dialect), rows)
 
     def alarms(
         self, pipeline: str, *, since: float | None = None, until: float | None = None, limit: int | None = None
     ) -> list[AlarmRecord]:
         """Alarms in the order of time; with `limit` only the newest."""
-        query = alarms_newest_first(Selection(pipeline, since=since, until=until)).limit(limit)
+        query = queries.alarms_newest_first(queries.Selection(pipeline, since=since, until=until)).limit(limit)
         return [AlarmRecord(*row) for row in reversed(self._rows(query))]
 
     def write_decisions(
@@ -217,7 +179,7 @@ class MetricStore:
         pipeline: str,
         decisions: Sequence[Decision],
         *,
-        max_decisions: int = journal.MAX_DECISIONS,
+        max_decisions: int = records.MAX_DECISIONS,
         on_refused: OnRefused | None = None,
     ) -> None:
         """Keep decisions, all or none, and add the effects that they report to earlier ones.
@@ -227,7 +189,7 @@ class MetricStore:
         entries = _checked(pipeline, map(Encoded[Decision].of, decisions), on_refused)
         if entries:
             with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
-                journal.write_decisions(connection, pipeline, entries, max_decisions)
+                records.write_decisions(connection, pipeline, entries, max_decisions)
 
     def decisions(
         self,
@@ -237,25 +199,19 @@ class MetricStore:
         since: float | None = None,
         ids: Collection[int] | None = None,
         acted: bool = False,
-        on_problem: journal.OnProblem = log.warning,
+        on_problem: records.OnProblem = log.warning,
     ) -> list[Decision]:
-        """Decisions by their number.
+        """Decisions by their number, with `acted` only those that changed something, with `last` only the newest.
 
-        Args:
-            pipeline: Whose decisions.
-            last: Only this many, the newest.
-            since: From this time on.
-            ids: Only these.
-            acted: Only those that changed something.
-            on_problem: Called for a damaged decision, which is left out.
+        `on_problem` is called for a damaged decision, which is left out.
         """
-        wanted = journal.DecisionSelection(pipeline, last, since, ids, acted)
-        rows = reversed(self._rows(wanted.newest_first()))
-        return list(journal.read_back(rows, Decision, "decision", on_problem))
+        query = records.decisions_newest_first(pipeline, last=last, since=since, ids=ids, acted=acted)
+        rows = reversed(self._rows(query))
+        return list(records.read_back(rows, Decision, "decision", on_problem))
 
     def last_decision_id(self, pipeline: str) -> int:
         """The highest number of a decision, 0 if there is none."""
-        return self._rows(journal.newest_id(pipeline))[0][0] or 0
+        return self._rows(records.newest_id(pipeline))[0][0] or 0
 
     def write_setups(
         self, pipeline: str, setups: Sequence[RecordedWorld], *, on_refused: OnRefused | None = None
@@ -264,12 +220,12 @@ class MetricStore:
         entries = _checked(pipeline, map(Encoded[RecordedWorld].of, setups), on_refused)
         if entries:
             with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
-                journal.write_setups(connection, pipeline, entries)
+                records.write_setups(connection, pipeline, entries)
 
-    def setups(self, pipeline: str, *, on_problem: journal.OnProblem = log.warning) -> list[RecordedWorld]:
+    def setups(self, pipeline: str, *, on_problem: records.OnProblem = log.warning) -> list[RecordedWorld]:
         """The setups of a pipeline in the order of time. A damaged record is reported and left out."""
-        rows = self._rows(journal.setups_of(pipeline))
-        return list(journal.read_back(rows, RecordedWorld, "setup", on_problem))
+        rows = self._rows(records.setups_of(pipeline))
+        return list(records.read_back(rows, RecordedWorld, "setup", on_problem))
 
     def delete_before(self, before: float, *, at_most: int | None = None) -> int:
         """Forget what all pipelines measured and decided before a moment. Says how many samples went.
@@ -278,11 +234,11 @@ class MetricStore:
         are deleted. The space is used for new samples; the file does not shrink.
         """
         with self._errors("delete old samples in the store"):
-            removed = delete_samples(self._writing, before, at_most)
+            removed = queries.delete_samples(self._writing, before, at_most)
             if at_most is None or removed < at_most:
-                delete_alarms(self._writing, before)
-                delete_decisions(self._writing, before)
-                delete_empty_series(self._writing)
+                queries.delete_alarms(self._writing, before)
+                queries.delete_decisions(self._writing, before)
+                queries.delete_empty_series(self._writing)
         return removed
 
     def _rows(self, query: Select[Any]) -> Sequence[Any]:
@@ -293,13 +249,13 @@ class MetricStore:
         return store_errors(doing, self._engine.url)
 
 
-def _checked(pipeline: str, records: Iterable[Record], on_refused: OnRefused | None) -> list[Record]:
+def _checked(pipeline: str, entries: Iterable[Record], on_refused: OnRefused | None) -> list[Record]:
     """Those that can be stored. The others are reported and left out, or raise if nobody is to be told."""
-    if wrong := name_problem(pipeline):
+    if wrong := records.name_problem(pipeline):
         raise StoreError(f"the pipeline cannot be stored: {wrong}")
     good: list[Record] = []
-    for record in records:
-        wrong = storage_problem(record)
+    for record in entries:
+        wrong = records.storage_problem(record)
         if wrong is None:
             good.append(record)
         elif on_refused is None:

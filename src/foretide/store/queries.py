@@ -1,4 +1,9 @@
-"""SQL of the store: what is read, inserted and deleted. Old rows are deleted in small transactions."""
+"""The tables of the store, for SQLite and PostgreSQL, and what is read, inserted and deleted.
+
+Names start with `foretide_`, so that the store can share a PostgreSQL database with others. The primary key of a
+sample is its series and time: every query uses this index, and writing a sample again is harmless. Old rows are deleted
+in small transactions.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,103 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Dialect, Engine, Select, Table, delete, exists, select
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Double,
+    Engine,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Select,
+    Table,
+    Text,
+    UniqueConstraint,
+    delete,
+    exists,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from foretide.store.schema import ALARMS, DECISIONS, SAMPLES, SERIES, SETUPS
+VERSION = 1
+"""Version of these tables. A store of a newer version is refused.
+
+A new table does not change the version: older releases ignore it, and newer ones add it to a store without it.
+"""
+
+METADATA = MetaData()
+
+_ROW_ID = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER counts by itself in SQLite
+
+SCHEMA = Table("foretide_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
+
+SERIES = Table(
+    "foretide_series",
+    METADATA,
+    Column("id", _ROW_ID, primary_key=True),
+    Column("pipeline", Text, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    UniqueConstraint("pipeline", "metric", "subject"),
+    sqlite_autoincrement=True,  # an id is never used again: other processes may still hold it
+)
+
+SAMPLES = Table(
+    "foretide_samples",
+    METADATA,
+    Column("series_id", _ROW_ID, ForeignKey(SERIES.c.id), primary_key=True, autoincrement=False),
+    Column("at", Double, primary_key=True),
+    Column("value", Double, nullable=False),
+    sqlite_with_rowid=False,  # the index is the table: half the space, one tree to write
+)
+
+ALARMS = Table(
+    "foretide_alarms",
+    METADATA,
+    Column("id", _ROW_ID, primary_key=True),
+    Column("pipeline", Text, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("rule", Text, nullable=False),
+    Column("severity", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    UniqueConstraint("pipeline", "at", "rule", "subject", "source"),
+)
+
+DECISIONS = Table(
+    "foretide_decisions",
+    METADATA,
+    Column("pipeline", Text, primary_key=True),
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("acted", Boolean, nullable=False),
+    Column("json", Text, nullable=False),
+    Index("foretide_decisions_at", "at"),
+)
+
+SETUPS = Table(
+    "foretide_setups",
+    METADATA,
+    Column("pipeline", Text, primary_key=True),
+    Column("at", Double, primary_key=True),
+    Column("json", Text, nullable=False),
+)
+
+ADDED = (DECISIONS, SETUPS)
+"""Tables that an older store may not have."""
+
+CHUNK = 5_000
+"""Samples deleted in one transaction: some hundredths of a second on a disk."""
+
+SERIES_AT_ONCE = 1_000
+"""Series named in one statement; databases limit its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +197,6 @@ def upsert(table: Table, dialect: Dialect) -> postgresql.Insert | sqlite.Insert:
 def insert_missing(table: Table, dialect: Dialect) -> postgresql.Insert | sqlite.Insert:
     """Insert rows that do not exist yet."""
     return _insert(table, dialect).on_conflict_do_nothing()
-
-
-CHUNK = 5_000
-"""Samples deleted in one transaction: some hundredths of a second on a disk."""
-
-SERIES_AT_ONCE = 1_000
-"""Series named in one statement; databases limit its parameters."""
 
 
 def delete_samples(engine: Engine, before: float, at_most: int | None = None) -> int:

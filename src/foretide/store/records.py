@@ -1,21 +1,36 @@
-"""Records of the store besides samples, and checks of what can be stored."""
+"""Records of the store besides samples: alarms, decisions and setups, and checks of what can be stored."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
+
+from sqlalchemy import Connection, Select, func, select
 
 from foretide.control.decisions.decision import Decision
-from foretide.control.decisions.decision_json import to_json
+from foretide.control.decisions.decision_json import from_json, to_json
+from foretide.control.decisions.effects import merge_effects
 from foretide.control.history import RecordedWorld
+from foretide.errors import CodecError
 from foretide.metrics.metric import Sample
+from foretide.store.queries import DECISIONS, SETUPS, keep_newest, upsert
 
 MAX_DECISION_ID = 2**63 - 1
 """The largest number of a decision in the store."""
 
 MAX_NAME_BYTES = 512
 """Maximum bytes of a name. Indexes of PostgreSQL hold three such names, and not much more."""
+
+MAX_DECISIONS = 10_000
+"""Decisions of a pipeline that are kept by default."""
+
+MAX_SETUPS = 1_000
+"""Setups of a pipeline that are kept."""
+
+DECISIONS_PER_STATEMENT = 1_000
+"""Databases limit the parameters of a statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +46,8 @@ class AlarmRecord:
     """An alarm.
 
     Attributes:
-        at: Seconds since 1970.
         rule: The name of the alarm rule, or the kind of an audit failure.
-        severity: As the rule says.
         subject: What it is about; empty for the whole pipeline.
-        message: One sentence.
         source: The likely cause, or what raised it.
     """
 
@@ -110,11 +122,9 @@ def name_problem(name: str) -> str | None:
     if storable_text(name) != name:
         return f"the name {name!a} has a character that databases do not accept"
     length = len(name.encode())
-    return (
-        f"the name '{name[:40]}...' is {length} bytes long; the maximum is {MAX_NAME_BYTES}"
-        if length > MAX_NAME_BYTES
-        else None
-    )
+    if length > MAX_NAME_BYTES:
+        return f"the name '{name[:40]}...' is {length} bytes long; the maximum is {MAX_NAME_BYTES}"
+    return None
 
 
 def storable_text(text: str) -> str:
@@ -124,3 +134,87 @@ def storable_text(text: str) -> str:
     'lost 3 rows'
     """
     return text.replace("\0", "").encode(errors="replace").decode()
+
+
+OnProblem = Callable[[str], None]
+T = TypeVar("T")
+
+
+def decisions_newest_first(
+    pipeline: str,
+    *,
+    last: int | None = None,
+    since: float | None = None,
+    ids: Collection[int] | None = None,
+    acted: bool = False,
+) -> Select[Any]:
+    """The query for decisions; None means all."""
+    column = DECISIONS.c
+    query = select(column.id, column.json).where(column.pipeline == pipeline)
+    if since is not None:
+        query = query.where(column.at >= since)
+    if ids is not None:
+        query = query.where(column.id.in_(ids))
+    if acted:
+        query = query.where(column.acted)
+    return query.order_by(column.id.desc()).limit(last)
+
+
+def newest_id(pipeline: str) -> Select[Any]:
+    """The query for the highest number of a pipeline's decisions."""
+    return select(func.max(DECISIONS.c.id)).where(DECISIONS.c.pipeline == pipeline)
+
+
+def setups_of(pipeline: str) -> Select[Any]:
+    """The query for the setups of a pipeline, in the order of time."""
+    return select(SETUPS.c.at, SETUPS.c.json).where(SETUPS.c.pipeline == pipeline).order_by(SETUPS.c.at)
+
+
+def read_back(rows: Iterable[tuple[float, str]], kind: type[T], what: str, on_problem: OnProblem) -> Iterator[T]:
+    """What can be read of rows; what cannot is reported and left out."""
+    for number, text in rows:
+        try:
+            yield from_json(kind, text)
+        except CodecError as error:
+            on_problem(f"{what} {number:.15g} of the store was left out: {error}")
+
+
+def write_decisions(
+    connection: Connection, pipeline: str, decisions: Sequence[Encoded[Decision]], max_decisions: int
+) -> None:
+    """Write decisions, add the effects they report to earlier ones, and keep no more than `max_decisions`."""
+    for start in range(0, len(decisions), DECISIONS_PER_STATEMENT):
+        part = decisions[start : start + DECISIONS_PER_STATEMENT]
+        own = {each.record.id for each in part}
+        earlier = {effect.decision for each in part for effect in each.record.effects_of_earlier}
+        kept = _kept(connection, pipeline, own | earlier)
+        changed: dict[int, Encoded[Decision]] = {}
+        for new in part:
+            merged = merge_effects(new.record, kept)
+            kept |= merged
+            changed |= {number: new if each is new.record else Encoded.of(each) for number, each in merged.items()}
+        _write(connection, pipeline, changed)
+    keep_newest(connection, DECISIONS, pipeline, DECISIONS.c.id, max_decisions)
+
+
+def write_setups(connection: Connection, pipeline: str, setups: Sequence[Encoded[RecordedWorld]]) -> None:
+    """Write setups; one of the same time replaces the old one."""
+    rows = [{"pipeline": pipeline, "at": float(each.record.at), "json": each.json} for each in setups]
+    connection.execute(upsert(SETUPS, connection.dialect), rows)
+    keep_newest(connection, SETUPS, pipeline, SETUPS.c.at, MAX_SETUPS)
+
+
+def _kept(connection: Connection, pipeline: str, ids: set[int]) -> dict[int, Decision]:
+    """Stored decisions, locked until the transaction ends; damaged ones count as absent."""
+    query = decisions_newest_first(pipeline, ids=ids).with_for_update()
+    rows = [(number, text) for number, text in connection.execute(query)]
+    return {each.id: each for each in read_back(rows, Decision, "decision", lambda _: None)}
+
+
+def _write(connection: Connection, pipeline: str, decisions: dict[int, Encoded[Decision]]) -> None:
+    rows = [
+        {"pipeline": pipeline, "id": number, "at": float(each.record.at), "acted": each.record.acted, "json": each.json}
+        for number, each in sorted(decisions.items())
+    ]
+    if rows:
+        connection.execute(upsert(DECISIONS, connection.dialect), rows)

@@ -2,31 +2,29 @@
 
 Samples, alarms and decisions are put into bounded queues, which a thread writes to the store. While the store fails,
 it is retried after ever longer pauses, `problem` describes the failure, and a full queue drops its oldest items.
-
-Pauses and pruning use a monotonic clock, so that a jump of the time of day does not disturb them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from threading import Condition, Thread
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from foretide.control.decisions.decision import Decision
 from foretide.control.history import RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
-from foretide.store.backlog import Backlog
-from foretide.store.journal import MAX_DECISIONS
-from foretide.store.records import AlarmRecord
+from foretide.store.records import MAX_DECISIONS, AlarmRecord
 
 if TYPE_CHECKING:
     from foretide.store.metric_store import MetricStore
 
+Item = TypeVar("Item")
 Record = TypeVar("Record", Sample, AlarmRecord, Decision, RecordedWorld)
 
 PRUNED_AT_ONCE = 20_000
@@ -38,15 +36,11 @@ class WriterSettings:
     """Sizes of the queues, retention, and pauses after failures.
 
     Attributes:
-        capacity: Maximum of samples in the queue; beyond it the oldest are dropped.
-        alarm_capacity: Maximum of alarms in the queue.
         decision_capacity: Maximum of decisions in the queue, and of setups.
-        batch: Maximum of samples in one transaction.
+        batch: Maximum of records of a kind in one transaction.
         retention_seconds: How long samples, alarms and decisions are kept; None for ever.
         max_decisions: Maximum of decisions in the store, however young.
-        prune_every: Seconds between two prunings.
-        first_pause: Seconds before a failing store is retried; doubled with each failure.
-        max_pause: Maximum of that pause in seconds.
+        first_pause: Seconds before a failing store is retried; doubled with each failure, up to `max_pause`.
     """
 
     capacity: int = 100_000
@@ -64,6 +58,66 @@ class WriterSettings:
             value = getattr(self, each.name)
             if value is not None and value <= 0:
                 raise StoreError(f"{each.name} must be greater than 0, got {value}")
+
+
+class Backlog(Generic[Item]):
+    """Items to be written, the oldest first. Not thread-safe: its owner holds a lock.
+
+    Items are settled (written or dropped) in the order in which they were received.
+
+    >>> backlog = Backlog[str](capacity=2)
+    >>> backlog.put(["a", "b", "c"])
+    >>> backlog.take(5), backlog.dropped
+    (['b', 'c'], 1)
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._waiting: deque[Item] = deque()
+        self.received = self.settled = self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def pending(self) -> int:
+        """Number of items that are not settled, those taken out included."""
+        return self.received - self.settled
+
+    def put(self, items: Iterable[Item]) -> None:
+        """Append items."""
+        before = len(self._waiting)
+        self._waiting.extend(items)
+        self.received += len(self._waiting) - before
+        self._shrink()
+
+    def take(self, at_most: int) -> list[Item]:
+        """Take out the oldest items. Each has to be given back, or counted as settled."""
+        return [self._waiting.popleft() for _ in range(min(at_most, len(self._waiting)))]
+
+    def give_back(self, items: list[Item]) -> None:
+        """Put items that were taken out back in front. The oldest may be dropped."""
+        self._waiting.extendleft(reversed(items))
+        self._shrink()
+
+    def reject(self, count: int) -> None:
+        """Count items that arrive after the end as dropped."""
+        self.received += count
+        self.dropped += count
+        self.settled += count
+
+    def drop_all(self) -> None:
+        """Drop all items in the queue."""
+        self._drop(len(self._waiting))
+
+    def _shrink(self) -> None:
+        self._drop(len(self._waiting) - self._capacity)
+
+    def _drop(self, count: int) -> None:
+        for _ in range(count):
+            self._waiting.popleft()
+        self.dropped += max(0, count)
+        self.settled += max(0, count)
 
 
 class StoreWriter:
@@ -90,13 +144,10 @@ class StoreWriter:
             pipeline: Whose samples they are.
             settings: Sizes and times.
             clock: Seconds since 1970, for the retention.
-            steady_clock: A monotonic clock in seconds.
+            steady_clock: Monotonic, for pauses and prunings.
         """
-        self._open_store = open_store
-        self._pipeline = pipeline
-        self._settings = settings or WriterSettings()
-        self._clock = clock
-        self._steady_clock = steady_clock
+        self._open_store, self._pipeline, self._settings = open_store, pipeline, settings or WriterSettings()
+        self._clock, self._steady_clock = clock, steady_clock
         self._store: MetricStore | None = None
         self._changed = Condition()
         self._samples = Backlog[Sample](self._settings.capacity)
@@ -104,9 +155,7 @@ class StoreWriter:
         self._decisions = Backlog[Decision](self._settings.decision_capacity)
         self._setups = Backlog[RecordedWorld](self._settings.decision_capacity)
         self._backlogs: tuple[Backlog[Any], ...] = (self._samples, self._alarms, self._decisions, self._setups)
-        self._failures = 0
-        self._flushing = False
-        self._closing = False
+        self._failures, self._flushing, self._closing = 0, False, False
         self._prune_at = steady_clock()
         self._thread = Thread(target=self._run, name=f"foretide-store-{pipeline}", daemon=True)
         self.problem: str | None = None
@@ -174,15 +223,13 @@ class StoreWriter:
         return not self._thread.is_alive() and self.dropped == lost
 
     def turn(self) -> float | None:
-        """One turn of the thread: write a batch, and prune a little.
-
-        Returns:
-            Seconds until the next turn is due, None for none before something is put.
-        """
+        """Write a batch, and prune a little; returns the seconds until that is due again, None for not before a put."""
         with self._changed:
             self._flushing = False
         try:
-            store = self._open()
+            if self._store is None:
+                self._store = self._open_store()
+            store = self._store
             self._write_batch(self._alarms, store.write_alarms)
             self._write_batch(self._samples, store.write)
             self._write_batch(self._setups, store.write_setups)
@@ -215,11 +262,6 @@ class StoreWriter:
         self._drop_all()
         self._close_store()
 
-    def _open(self) -> MetricStore:
-        if self._store is None:
-            self._store = self._open_store()
-        return self._store
-
     def _close_store(self) -> None:
         store, self._store = self._store, None
         if store is not None:
@@ -240,7 +282,7 @@ class StoreWriter:
             raise
         with self._changed:
             self.refused += len(refused)
-            backlog.settle(len(records))
+            backlog.settled += len(records)
             self._changed.notify_all()
 
     def _prune(self, store: MetricStore) -> float | None:

@@ -29,11 +29,11 @@ from foretide.errors import (
 )
 from foretide.metrics.metric import Sample
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.runtime.loop.journal import Journal
+from foretide.runtime.loop.controller import Journal
 from foretide.runtime.monitoring.monitor import LatestValues
 from foretide.settings.monitoring import MonitorSettings
 from foretide.simulation.batches import RowLoad
-from foretide.status.running import Running, announce
+from foretide.status.pipelines import Running, announce
 from foretide.store.metric_store import MetricStore
 from foretide.store.writer import StoreWriter
 

@@ -9,10 +9,9 @@ from typer.testing import CliRunner
 
 from foretide.cli.main import app
 from foretide.control.world.setup import Target
-from foretide.control_folder.folder import ControlFolder
-from foretide.control_folder.status import ControlStatus, DecisionSummary, PipelineStatus
+from foretide.control_folder.folder import ControlFolder, ControlStatus, DecisionSummary, PipelineStatus
 from foretide.errors import ControlFolderError, ForetideError
-from foretide.status.running import Running, announce
+from foretide.status.pipelines import Running, announce
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from foretide.forecasting.settings import TrainingBudget
 from foretide.joins.settings import WindowSettings
 from foretide.metrics.batch import BatchReport, JoinSide
 from foretide.runtime.forecasts.keys import LiveKeyForecast
-from foretide.runtime.joins.key_windows import KeyWindows
+from foretide.runtime.live_joins import KeyWindows
 from foretide.settings.forecasts import ForecastSettings
 
 SETTINGS = ForecastSettings(keys_min_windows=20, niceness=0)

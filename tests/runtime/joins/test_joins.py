@@ -14,7 +14,7 @@ from foretide.joins.plan import NO_PLAN, JoinPlan, KeyGrid
 from foretide.joins.planning.planner import predict
 from foretide.joins.settings import WindowSettings
 from foretide.metrics.batch import BatchReport, JoinBatch, JoinSide, StateSize, TaskRun
-from foretide.runtime.joins.joins import Joins, LiveJoin
+from foretide.runtime.live_joins import Joins, LiveJoin
 
 SECOND = 1_000_000
 HOT = 7

@@ -10,7 +10,7 @@ from foretide.control_folder.folder import ControlFolder
 from foretide.errors import ControlError, ForetideError
 from foretide.runtime.loop import attach
 from foretide.runtime.monitoring.monitor import Monitor
-from foretide.runtime.pipeline.followed import FollowedQuery, controllable
+from foretide.runtime.pipeline.submit import FollowedQuery
 from foretide.topology.graph import Spout, Topology
 from foretide.topology.sources import Rate
 
@@ -24,9 +24,6 @@ class Played(FollowedQuery):
             workers = SimpleNamespace(close=lambda: None)
             topology = Topology("q", [Spout("read", Rate(1))], [])
             self.follower.monitor = Monitor(topology, folder.location, workers, ft.MonitorSettings(prometheus_port=0))
-
-
-controllable.register(Played, lambda query, *_: query)
 
 
 class Executors:

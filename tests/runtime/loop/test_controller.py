@@ -17,8 +17,7 @@ from foretide.control_folder.folder import ControlFolder
 from foretide.control_folder.orders import RestartOrder, TargetOrder
 from foretide.metrics.batch import BatchReport
 from foretide.metrics.snapshot import Snapshot, freeze
-from foretide.runtime.loop.controller import Controller
-from foretide.runtime.loop.journal import Journal
+from foretide.runtime.loop.controller import Controller, Journal
 from foretide.runtime.loop.world_reader import Orders, WorldReader, WorldRecorder
 
 SETUP = Setup("q", (OperatorSetup("read", spout=True), OperatorSetup("work", 4, "work")), (("read", "work"),))

@@ -19,12 +19,9 @@ from foretide.control_folder.folder import ROUTES, ControlFolder
 from foretide.control_folder.orders import DRAINED, RestartOrder, TargetOrder
 from foretide.metrics.batch import BatchReport, TaskRun
 from foretide.metrics.snapshot import Snapshot, freeze
-from foretide.runtime.loop.actuator import Actuator
-from foretide.runtime.loop.controller import Controller
-from foretide.runtime.loop.journal import Journal
-from foretide.runtime.loop.observer import Observer
-from foretide.runtime.loop.world_reader import WorldReader, WorldRecorder
-from foretide.runtime.pipeline.followed import FollowedQuery
+from foretide.runtime.loop.controller import Actuator, Controller, Journal
+from foretide.runtime.loop.world_reader import Observer, WorldReader, WorldRecorder
+from foretide.runtime.pipeline.submit import FollowedQuery
 
 
 class Counting(LocalFilesystem):

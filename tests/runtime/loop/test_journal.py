@@ -5,7 +5,7 @@ from functools import partial
 
 from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Decision, Effect, Wish
-from foretide.runtime.loop.journal import Journal
+from foretide.runtime.loop.controller import Journal
 from foretide.store.metric_store import MetricStore
 from foretide.store.writer import StoreWriter, WriterSettings
 
@@ -40,7 +40,7 @@ def test_a_store_that_hangs_never_holds_up_a_journal_and_gets_the_newest_decisio
     with MetricStore.open(tmp_path / "m.db") as store:
         assert ids(store.decisions("p")) == [7, 8, 9, 10]
     journal.note(decision(11))
-    assert (writer.dropped, journal.last.id) == (7, 11)
+    assert (writer.dropped, journal.last_id) == (7, 11)
 
 
 def test_a_journal_tells_the_decisions_in_memory_and_in_the_store_how_they_turned_out(tmp_path):
@@ -67,7 +67,7 @@ def test_a_journal_in_memory_is_bounded():
         journal.note(decision(number))
         journal.note(Decision(number, float(number), "p"))
     assert ids(journal.decisions) == list(range(202, 1_202))
-    assert journal.last.id == 1_201
+    assert journal.last_id == 1_201
 
 
 def test_a_journal_never_fails_its_caller():

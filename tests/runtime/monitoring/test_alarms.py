@@ -9,8 +9,8 @@ import pytest
 
 from foretide.metrics.alarm_rules import AlarmRule
 from foretide.metrics.snapshot import Snapshot
-from foretide.runtime.monitoring import alarms as alarms_module
-from foretide.runtime.monitoring.alarms import AlarmManager, Webhook
+from foretide.runtime.monitoring import publishing as alarms_module
+from foretide.runtime.monitoring.publishing import AlarmManager, Webhook
 from foretide.store.records import AlarmRecord, storage_problem
 from helpers import wait_for
 

@@ -10,7 +10,7 @@ from foretide.metrics.alarm_rules import AlarmRule, AlarmState, judge
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Snapshot
-from foretide.runtime.monitoring.prometheus import PREFIX, PrometheusEndpoint
+from foretide.runtime.monitoring.publishing import PREFIX, PrometheusEndpoint
 
 
 @pytest.fixture(autouse=True)

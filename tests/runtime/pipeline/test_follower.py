@@ -14,7 +14,7 @@ from foretide.runtime.pipeline.follower import Follower
 from foretide.runtime.pipeline.supervisor import Supervisor
 from foretide.settings.run import RunSettings
 from foretide.spark.progress.reader import QueryState
-from foretide.status.running import list_running
+from foretide.status.pipelines import list_running
 from foretide.topology.graph import Spout, Topology
 from foretide.topology.sources import Rate
 from helpers import wait_for

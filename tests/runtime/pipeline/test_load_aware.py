@@ -2,7 +2,7 @@ import pytest
 
 from foretide.control_folder.folder import ROUTES, ControlFolder
 from foretide.metrics.batch import BatchReport, EdgeFlow
-from foretide.runtime.pipeline.load_aware import LoadAwareBalance
+from foretide.runtime.pipeline.listeners import LoadAwareBalance
 from foretide.topology.graph import Bolt, From, Spout, Topology
 from foretide.topology.groupings import LoadAware, Shuffle
 from foretide.topology.sources import Rate

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 import foretide as ft
 from foretide.control_folder.folder import ControlFolder
 from foretide.joins.plan import JoinPlan, KeyGrid
-from foretide.runtime.joins.publisher import JoinPlanPublisher
+from foretide.runtime.join_plans import JoinPlanPublisher
 from foretide.spark.joins.cells import hard_end_failure
 from foretide.spark.progress.reader import read_report
 

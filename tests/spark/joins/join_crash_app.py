@@ -20,7 +20,7 @@ import foretide as ft
 from foretide.control_folder.folder import ControlFolder
 from foretide.joins.placement.timeline import to_json
 from foretide.probes.workers import find_executors
-from foretide.runtime.joins.publisher import JoinPlanPublisher
+from foretide.runtime.join_plans import JoinPlanPublisher
 from foretide.spark.joins.statistics import checkpoint_of, highest_times
 from foretide.spark.progress.reader import read_report
 from helpers import QUICK, wait_for

@@ -16,7 +16,6 @@ from foretide.forecasting.saved import load_model, save_model
 from foretide.metrics.metric import Sample
 from foretide.metrics.snapshot import Key
 from foretide.runtime.forecasts.load import LiveLoadForecast, LoadView, fit_command
-from foretide.runtime.forecasts.problems import Problems
 from foretide.runtime.processes import Command, FitProcess
 from foretide.settings.forecasts import ForecastSettings
 
@@ -47,7 +46,7 @@ class LiveLoads:
             folder: Where models are saved; None saves none.
             history: Earlier samples to learn from; those that a saved model has learnt are skipped.
             report: Called with the outcome of each fit, in a sentence.
-            command: The command that runs a fit.
+            command: Runs a fit.
         """
         self.settings, self.loads = settings, dict[str, LiveLoadForecast]()
         self.views: Mapping[str, LoadView] = {}
@@ -202,3 +201,33 @@ class LiveLoads:
         """Whether a saved model has not learnt it."""
         steps = self.loads[spout].steps if spout in self.loads else None
         return steps is None or steps.last is None or steps.number(at) > steps.last
+
+
+class Problems:
+    """The last problem of each part; a part that works again has none."""
+
+    def __init__(self) -> None:
+        self._by_part: dict[str, str] = {}
+
+    @property
+    def sentences(self) -> list[str]:
+        """All present problems."""
+        return list(self._by_part.copy().values())
+
+    def note(self, part: str, sentence: str | None) -> None:
+        """Set the problem of a part; None removes it."""
+        if sentence is None:
+            self._by_part.pop(part, None)
+        else:
+            self._by_part[part] = sentence
+
+    def guard(self, part: str, call: Callable[[], object]) -> bool:
+        """Call; an exception becomes the problem of the part. Returns whether the call succeeded."""
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - the pipeline runs on whatever fails here
+            kind = "" if isinstance(error, ForecastError) else f"{type(error).__name__}: "
+            self.note(part, f"{part}: {kind}{error}")
+            return False
+        self.note(part, None)
+        return True

@@ -17,17 +17,16 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from foretide.control.world.forecasts import Forecast, Forecasts
 from foretide.metrics.metric import Sample
 from foretide.metrics.snapshot import Key
 from foretide.runtime.forecasts.load import fit_command
-from foretide.runtime.forecasts.loads import History, LiveLoads
-from foretide.runtime.forecasts.problems import Problems
+from foretide.runtime.forecasts.loads import History, LiveLoads, Problems
 from foretide.runtime.forecasts.workers import LiveWorkerForecast
 from foretide.runtime.processes import Command
 from foretide.runtime.threads import Worker
@@ -40,32 +39,11 @@ _MAX_LOG = 200
 log = logging.getLogger("foretide")
 
 
-class LiveForecaster(Protocol):
-    """One kind of live forecast. Only `forecasts` and `problems` are called from other threads."""
-
-    @property
-    def metrics(self) -> frozenset[str]:
-        """The metrics that it learns from."""
-
-    @property
-    def problems(self) -> list[str]:
-        """What fails at present."""
-
-    def see(self, samples: Sequence[Sample]) -> None:
-        """Learn samples."""
-
-    def turn(self, now: float) -> None:
-        """Do what is due."""
-
-    def forecasts(self, at: float) -> dict[Key, Forecast]:
-        """The forecasts at a time."""
-
-    def close(self) -> None:
-        """End its processes, and save its models."""
-
-
 class ForecastService:
-    """Learns samples and forecasts them by a list of live forecasters. All methods are thread-safe."""
+    """Learns samples and forecasts them by a list of live forecasters. All methods are thread-safe.
+
+    Of a forecaster, only `forecasts` and `problems` are called from other threads.
+    """
 
     def __init__(
         self,
@@ -76,18 +54,10 @@ class ForecastService:
         clock: Callable[[], float] = time.time,
         command: Command = fit_command,
     ) -> None:
-        """Read and start nothing yet.
-
-        Args:
-            settings: What is forecast, and when models are fitted.
-            history: Earlier samples of the load to learn from.
-            folder: Where models are saved; None saves none.
-            clock: Seconds since 1970.
-            command: The command that fits a load.
-        """
+        """Read and start nothing yet; the arguments are as for `LiveLoads`."""
         self.settings = settings or ForecastSettings()
         self.loads = LiveLoads(self.settings, folder, history, self._report, command)
-        self.forecasters: list[LiveForecaster] = [self.loads]
+        self.forecasters: list[LiveLoads | LiveWorkerForecast] = [self.loads]
         if self.settings.workers:
             models = None if folder is None else folder / "workers"
             self.forecasters.append(LiveWorkerForecast(self.settings, models, self._report))

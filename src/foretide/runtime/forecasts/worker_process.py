@@ -42,12 +42,9 @@ class WorkerNetRequest:
     """What the process is to do.
 
     Attributes:
-        net: The net and its training.
-        seed: The seed of all randomness.
         first_training: Frames before the first training.
         train_every: Frames between two trainings.
         held_out: The share of the history, the latest, on which nets are scored.
-        niceness: The niceness of the process.
         folder: Where the net is saved; None saves none.
     """
 
@@ -237,21 +234,19 @@ class WorkerNetProcess:
     def restore(self) -> Iterator[Message]:
         """Continue with a saved net, if there is one; returns what is wrong with it."""
         folder = self.request.folder
-        if folder is None or not (folder / "model.json").exists():
-            yield {"problem": None}
-            return
-        try:
-            state, description = load_state(folder)
-            if description.get("targets") != list(self.net.targets):
-                yield {"problem": "the saved net of the workers has other targets; a new one is trained"}
-                return
-            model = self._new_model(self.request.seed)
-            model.restore(state)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with the folder, a new net is trained
-            yield {"problem": f"the saved net of the workers cannot be used, a new one is trained: {error}"}
-            return
-        self.model, self._since_training = model, 0
-        yield {"problem": None}
+        problem = None
+        if folder is not None and (folder / "model.json").exists():
+            try:
+                state, description = load_state(folder)
+                if description.get("targets") == list(self.net.targets):
+                    model = self._new_model(self.request.seed)
+                    model.restore(state)
+                    self.model, self._since_training = model, 0
+                else:
+                    problem = "the saved net of the workers has other targets; a new one is trained"
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with the folder, a new net is trained
+                problem = f"the saved net of the workers cannot be used, a new one is trained: {error}"
+        yield {"problem": problem}
 
 
 def _means(ahead: WorkerForecast, net: WorkerNetSettings) -> Means:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from foretide.control.world.setup import ControlMode, Target
@@ -13,13 +12,10 @@ from foretide.control_folder.filesystem import absolute, local_path
 from foretide.errors import ControlError, StoreError
 from foretide.runtime.forecasts.keys import LiveKeyForecast
 from foretide.runtime.forecasts.service import ForecastService
-from foretide.runtime.joins.joins import Joins
-from foretide.runtime.loop.actuator import Actuator
-from foretide.runtime.loop.controller import Controller
-from foretide.runtime.loop.journal import Journal
-from foretide.runtime.loop.observer import Observer
-from foretide.runtime.loop.world_reader import WorldReader, WorldRecorder
-from foretide.runtime.pipeline.followed import controllable
+from foretide.runtime.live_joins import Joins
+from foretide.runtime.loop.controller import Actuator, Controller, Journal
+from foretide.runtime.loop.world_reader import Observer, WorldReader, WorldRecorder
+from foretide.runtime.pipeline.submit import controllable
 from foretide.settings.load import load_settings
 from foretide.spark.executors import Executors
 from foretide.spark.joins.statistics import highest_times_of
@@ -32,9 +28,8 @@ if TYPE_CHECKING:
     from foretide.control.policies.policy import Policy
     from foretide.control.step import Control
     from foretide.runtime.monitoring.monitor import Monitor
-    from foretide.runtime.pipeline.followed import Controllable
     from foretide.runtime.pipeline.follower import Follower
-    from foretide.settings.forecasts import ForecastSettings
+    from foretide.runtime.pipeline.submit import Controllable
     from foretide.settings.settings import Settings
 
 
@@ -63,7 +58,9 @@ def control(
     """
     chosen = settings or load_settings()
     rules = _rules(chosen, policies, mode)
-    target = _checked_target(target or chosen.target)
+    target = target or chosen.target
+    if not isinstance(target, Target):
+        raise ControlError(f"target must be a Target such as ft.Latency(p99='2s'), got {target!r}")
     if max_executors is not None and max_executors < 1:
         raise ControlError(f"max_executors must be at least 1, got {max_executors}")
     running = controllable(query, chosen, control_folder)
@@ -84,12 +81,6 @@ def _rules(settings: Settings, policies: Sequence[str | Policy[Any]] | None, mod
         raise ControlError(f"mode must be one of {', '.join(get_args(ControlMode))}, got {mode!r}")
     rules = settings.to_control(policies)
     return rules if mode is None else replace(rules, mode=mode)
-
-
-def _checked_target(target: Target) -> Target:
-    if not isinstance(target, Target):
-        raise ControlError(f"target must be a Target such as ft.Latency(p99='2s'), got {target!r}")
-    return target
 
 
 def _attach(
@@ -133,16 +124,14 @@ def _joins(follower: Follower, settings: Settings) -> Joins | None:
     folder, models = follower.control_folder, _models_folder(follower)
     if not folder.joins():
         return None
-    make_forecast = partial(_key_forecast, settings.forecasts, models)
-    return Joins(folder, settings.policies["hot_keys"].windows, partial(_highest_times, follower), make_forecast)
 
+    def highest_times(join: str, batch: int) -> Any:
+        return highest_times_of(follower.query.handle, join, batch)
 
-def _highest_times(follower: Follower, join: str, batch: int) -> Any:
-    return highest_times_of(follower.query.handle, join, batch)
+    def key_forecast(join: str) -> LiveKeyForecast:
+        return LiveKeyForecast(settings.forecasts, None if models is None else models / f"keys-{join}")
 
-
-def _key_forecast(settings: ForecastSettings, models: Path | None, join: str) -> LiveKeyForecast:
-    return LiveKeyForecast(settings, None if models is None else models / f"keys-{join}")
+    return Joins(folder, settings.policies["hot_keys"].windows, highest_times, key_forecast)
 
 
 def _models_folder(follower: Follower) -> Path | None:

@@ -7,15 +7,32 @@ its last routes.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
+from foretide.control.actions.registry import (
+    Action,
+    Quarantine,
+    QuarantineHost,
+    Release,
+    ReleaseHost,
+    Restart,
+    SetAdmission,
+    SetExecutors,
+    SetJoinPlan,
+    SetReplicas,
+    SetSplit,
+)
+from foretide.control.decisions.effects import merge_effects
 from foretide.control.decisions.explain import summary
 from foretide.control.step import Control, ControlState, step
-from foretide.control_folder.status import ControlStatus, DecisionSummary
+from foretide.control_folder.folder import ControlStatus, DecisionSummary
+from foretide.errors import ActionError
 from foretide.runtime.threads import Worker, guarded
 
 if TYPE_CHECKING:
@@ -26,14 +43,19 @@ if TYPE_CHECKING:
     from foretide.joins.plan import JoinView
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport
-    from foretide.runtime.loop.actuator import Actuator
-    from foretide.runtime.loop.journal import Journal
-    from foretide.runtime.loop.world_reader import WorldReader, WorldRecorder
+    from foretide.routing.table import RouteTable
+    from foretide.runtime.live_joins import Joins
+    from foretide.runtime.loop.world_reader import Observer, WorldReader, WorldRecorder
+    from foretide.runtime.pipeline.submit import Controllable
+    from foretide.spark.executors import Executors
+    from foretide.store.writer import StoreWriter
 
 _PERIOD_SECONDS = 2.0
 _HUNG_AFTER_SECONDS = 60.0
 _FAILURES_TO_RESET = 3
 _DECISIONS_IN_STATUS = 20
+MAX_IN_MEMORY = 1_000
+log = logging.getLogger("foretide")
 
 OnDecision = Callable[["Decision"], None]
 
@@ -41,11 +63,7 @@ OnDecision = Callable[["Decision"], None]
 class Controller:
     """Controls one query. Made by `ft.control`; the constructor starts nothing.
 
-    Attributes:
-        control: Policies, guards and mode.
-        cycles: How many cycles were completed.
-        last: The last decision, whether it changed anything or not.
-        state: What is carried from one cycle to the next.
+    `state` is carried from one cycle to the next; `last` is the last decision, whether it changed anything or not.
     """
 
     def __init__(
@@ -65,7 +83,7 @@ class Controller:
         self._resets = 0
         self.cycles = 0
         self.last: Decision | None = None
-        self.state = _fresh_state(control, journal)
+        self.state = self._fresh_state()
         self._worker = Worker(
             "foretide-control",
             self._cycle,
@@ -87,7 +105,7 @@ class Controller:
         """End the loop; what is in force stays in force."""
         self._worker.stop()
         self.reader.close()
-        _publish_status(self, ended=True)
+        self._publish_status(ended=True)
 
     def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
         """Take a batch in: a cycle follows. Also replaces the thread if it hangs."""
@@ -149,11 +167,14 @@ class Controller:
     def _after_cycle(self) -> None:
         if self._worker.failures and self._worker.failures % _FAILURES_TO_RESET == 0:
             self._reset()
-        _publish_status(self)
+        self._publish_status()
 
     def _reset(self) -> None:
         self._resets += 1
-        self.state = _fresh_state(self.control, self._journal)
+        self.state = self._fresh_state()
+
+    def _fresh_state(self) -> ControlState:
+        return replace(self.control.start(), decisions=self._journal.last_id)
 
     # ---- for other terminals
 
@@ -173,13 +194,100 @@ class Controller:
             ended=ended,
         )
 
+    def _publish_status(self, *, ended: bool = False) -> None:
+        guarded(
+            lambda: self.control_folder.status.write(self.status(ended=ended)), "writing the status of the control loop"
+        )
 
-def _fresh_state(control: Control, journal: Journal) -> ControlState:
-    return replace(control.start(), decisions=journal.last_id)
+
+class Journal:
+    """The last decisions in memory, and those that report something in the store. A failure never reaches the caller.
+
+    Attributes:
+        last_id: The highest number so far, of this loop or an earlier one. The next decision has a higher one.
+        problem: What went wrong last; None when all is well.
+    """
+
+    def __init__(self, writer: StoreWriter | None, first_id: int = 1) -> None:
+        """Begin a journal whose decisions count from `first_id`. Without a writer they are kept in memory only."""
+        self._writer, self._lock = writer, Lock()
+        self._kept: dict[int, Decision] = {}
+        self.last_id = first_id - 1
+        self.problem: str | None = None
+
+    def note(self, decision: Decision) -> None:
+        """Keep a decision, and add the effects that it reports to earlier ones. Never waits, never fails."""
+        try:
+            with self._lock:
+                self.last_id = max(self.last_id, decision.id)
+                if not decision.idle:
+                    self._kept |= merge_effects(decision, self._kept)
+                while len(self._kept) > MAX_IN_MEMORY:
+                    del self._kept[next(iter(self._kept))]
+            if self._writer is not None and not decision.idle:
+                self._writer.put_decisions([decision])
+            self.problem = None
+        except Exception as error:
+            self.problem = f"a decision was not noted: {type(error).__name__}: {error}"
+            log.exception("a decision was not noted")
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """The last decisions that reported something, the oldest first."""
+        with self._lock:
+            return tuple(self._kept.values())
 
 
-def _publish_status(controller: Controller, *, ended: bool = False) -> None:
-    def write() -> None:
-        controller.control_folder.status.write(controller.status(ended=ended))
+class Actuator:
+    """Turns actions into published routes and limits, restarts, and calls to Spark's driver.
 
-    guarded(write, "writing the status of the control loop")
+    The observer is told which routes were published, so that it recognises them when a batch has read them.
+    """
+
+    def __init__(self, query: Controllable, executors: Executors, observer: Observer, joins: Joins | None) -> None:
+        self._query, self._executors, self._observer, self._joins = query, executors, observer, joins
+        self._control_folder = query.follower.control_folder
+
+    def perform(self, actions: tuple[Action, ...]) -> list[str]:
+        """Carry out all of them. Failures are returned as sentences, and keep no other action from being done."""
+        problems = []
+        for action in actions:
+            try:
+                self._perform(action)
+            except Exception as error:  # noqa: BLE001 - whatever Spark says, the query and the loop go on
+                problems.append(f"could not {action.describe()}: {error}")
+                log.error("%s", problems[-1])  # noqa: TRY400 - the sentence says it
+        return problems
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case SetSplit(edge, weights):
+                self._publish(lambda table: table.split(edge, weights))
+            case SetReplicas(edge, replicas):
+                self._publish(lambda table: table.activate(edge, replicas))
+            case SetAdmission(spout, rows):
+                self._control_folder.orders.limit_admission(spout, rows)
+            case Restart():
+                self._query.restart(action)
+            case SetExecutors(count):
+                self._executors.resize(count)
+            case SetJoinPlan():
+                if self._joins is None:
+                    raise ActionError("this query has no joins that can be planned")
+                self._joins.adopt(action.join, action.plan)
+            case _:
+                self._place(action)
+
+    def _publish(self, change: Callable[[RouteTable], RouteTable]) -> None:
+        self._observer.note_routes(self._control_folder.change_routes(change))
+
+    def _place(self, action: Quarantine | Release | QuarantineHost | ReleaseHost) -> None:
+        if isinstance(action, (Quarantine, Release)):
+            workers = [action.worker]
+        else:
+            workers = [worker for worker, host in self._executors.executors().items() if host == action.host]
+        for worker in workers:
+            if isinstance(action, (Quarantine, QuarantineHost)):
+                self._executors.take_out(worker)
+            else:
+                self._executors.let_in(worker)

@@ -5,21 +5,24 @@ What fails in here is described in `problems` and goes no further: monitoring de
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from foretide.control_folder.filesystem import absolute
-from foretide.metrics.from_batch import BatchContext, slowness_samples, stream_samples
+from foretide.metrics.from_batch import BatchContext, slowness_samples, stream_samples, worker_samples
 from foretide.metrics.metric import Sample
 from foretide.metrics.snapshot import Key, Snapshot, freeze
-from foretide.runtime.monitoring.alarms import AlarmManager
-from foretide.runtime.monitoring.prometheus import PrometheusEndpoint
-from foretide.runtime.monitoring.sampler import Sampler
+from foretide.probes.machine import LocalMachine
+from foretide.probes.node_exporter import NodeExporter, ProbeUnavailableError
+from foretide.probes.workers import WorkerProbe, find_executors
+from foretide.runtime.monitoring.publishing import AlarmManager, PrometheusEndpoint
 from foretide.runtime.monitoring.tuple_latency import TupleLatency
+from foretide.runtime.threads import Worker
 from foretide.spark.executors import Workers
-from foretide.status.running import default_store
+from foretide.status.pipelines import default_store
 from foretide.store.metric_store import MetricStore
 from foretide.store.writer import StoreWriter, WriterSettings
 from foretide.topology.shape import sole_sources
@@ -28,13 +31,16 @@ if TYPE_CHECKING:
     from foretide.control_folder.folder import ControlFolder
     from foretide.metrics.alarm_rules import Alarm
     from foretide.metrics.audit import AuditFailure
-    from foretide.metrics.batch import BatchReport
+    from foretide.metrics.batch import BatchReport, TaskRun
     from foretide.metrics.snapshot import Smoother
     from foretide.settings.monitoring import MonitorSettings
     from foretide.topology.graph import Topology
 
 _MAX_SERIES = 100_000
 _MAX_AGE_SECONDS = 3600.0
+_POLL_SECONDS = 0.25
+_STOP_TIMEOUT_SECONDS = 2.0
+_MAX_RUNS = 100_000
 
 
 class Monitor:
@@ -52,7 +58,10 @@ class Monitor:
         self._last_finished: float | None = None
         self._listeners: list[Callable[[list[Sample]], None]] = []
         self.store = default_store(control_folder, topology.name) if settings.store is None else settings.store
-        self.writer = self._make_writer(settings.retention) if self.store else None
+        self.writer: StoreWriter | None = None
+        if self.store:
+            kept = WriterSettings(retention_seconds=settings.retention or None)
+            self.writer = StoreWriter(lambda: MetricStore.open(self.store), self.name, kept)
         self._alarms = AlarmManager(topology.name, settings.rules, self.writer, settings.webhook)
         self._sampler = Sampler(
             workers, self.put, settings.workers_every, settings.machines_every, settings.node_exporters
@@ -64,10 +73,6 @@ class Monitor:
     def of_active(cls, topology: Topology, control_folder: ControlFolder, settings: MonitorSettings) -> Monitor:
         """A monitor of the workers of the running Spark context."""
         return cls(topology, absolute(control_folder.location), Workers.of_active(), settings)
-
-    def _make_writer(self, retention: float) -> StoreWriter:
-        settings = WriterSettings(retention_seconds=retention or None)
-        return StoreWriter(lambda: MetricStore.open(self.store), self.name, settings)
 
     def start(self) -> None:
         """Start. Raises MonitoringError, with nothing started, if the port for Prometheus is taken."""
@@ -183,3 +188,101 @@ class LatestValues:
         newest = max(measured for _, measured in self._values.values())
         self._values = {key: kept for key, kept in self._values.items() if kept[1] >= newest - _MAX_AGE_SECONDS}
         self._smoothers = {key: smoother for key, smoother in self._smoothers.items() if key in self._values}
+
+
+class Sampler:
+    """Samples workers every few seconds, machines less often; 0 seconds for never. The constructor starts nothing.
+
+    Attributes:
+        problems: What cannot be read at present, and why.
+    """
+
+    def __init__(
+        self,
+        workers: Workers,
+        put: Callable[[list[Sample]], None],
+        workers_every: float,
+        machines_every: float,
+        node_exporters: Mapping[str, str],
+    ) -> None:
+        self._workers, self._put = workers, put
+        self._periods = {"workers": workers_every, "machines": machines_every}
+        self._due = dict.fromkeys(self._periods, 0.0)
+        self._probes: dict[tuple[str, int], WorkerProbe] = {}
+        self._local_machine = LocalMachine(socket.gethostname())
+        self._exporters = {host: NodeExporter(host, url) for host, url in node_exporters.items()}
+        self._runs: list[TaskRun] = []
+        self._runs_since = time.monotonic()
+        self._lock = threading.Lock()
+        self.problems: dict[str, str] = {}
+        self._worker = Worker("foretide-sampler", self._turn, _POLL_SECONDS, what="sampling")
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._worker.start()
+
+    def stop(self) -> None:
+        """Stop; a reading under way is not waited for longer than a moment."""
+        self._worker.stop(_STOP_TIMEOUT_SECONDS)
+        self._workers.close()
+
+    def see(self, runs: tuple[TaskRun, ...] | None) -> None:
+        """Take in the tasks of a batch, for the next sample of the workers."""
+        with self._lock:
+            self._runs += runs or ()
+            del self._runs[:-_MAX_RUNS]
+
+    def _turn(self) -> None:
+        now = time.monotonic()
+        for what, read in (("workers", self._read_workers), ("machines", self._read_machines)):
+            if self._periods[what] and now >= self._due[what]:
+                self._due[what] = now + self._periods[what]
+                self._read(what, read)
+
+    def _read(self, what: str, read: Callable[[], None]) -> None:
+        try:
+            read()
+        except Exception as error:  # noqa: BLE001 - whatever the system answers, the pipeline runs on
+            self.problems[what] = f"{what} cannot be read: {error}"
+        else:
+            self.problems.pop(what, None)
+
+    def _read_workers(self) -> None:
+        self._put(self._task_samples())
+        listed = self._workers.listed()
+        self._put(listed.samples)
+        for worker, pid in self._processes().items():
+            probe = self._probes.get((worker, pid))
+            if probe is None:
+                probe = self._probes[worker, pid] = WorkerProbe(worker, pid)
+            self._put(probe.sample())
+            if probe.gone:
+                del self._probes[worker, pid]
+        if listed.problem:
+            raise RuntimeError(listed.problem)
+
+    def _processes(self) -> dict[str, int]:
+        """The processes of the workers on this host; in local mode that is the driver's JVM."""
+        if self._workers.local:
+            return {"driver": self._workers.driver_pid}
+        return {found.executor_id: found.pid for found in find_executors(self._workers.application)}
+
+    def _task_samples(self) -> list[Sample]:
+        """What the tasks since the last sample show; nothing when no batch has ended meanwhile."""
+        with self._lock:
+            runs, self._runs = self._runs, []
+        if not runs:
+            return []
+        now = time.monotonic()
+        seconds, self._runs_since = now - self._runs_since, now
+        return worker_samples(runs, seconds, time.time())
+
+    def _read_machines(self) -> None:
+        self._put(self._local_machine.sample())
+        for host, exporter in self._exporters.items():
+            try:
+                self._put(exporter.sample())
+            except ProbeUnavailableError as error:
+                self.problems[host] = str(error)
+            else:
+                self.problems.pop(host, None)

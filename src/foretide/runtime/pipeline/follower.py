@@ -19,7 +19,7 @@ from foretide.control_folder.filesystem import absolute
 from foretide.metrics.audit import AuditFailure, audit
 from foretide.runtime.pipeline.listeners import MAX_KEPT, AuditLog, Listener, RouteRepair, StatusFile
 from foretide.runtime.threads import Worker, guarded
-from foretide.status.running import Running, announce, withdraw
+from foretide.status.pipelines import Running, announce, withdraw
 from foretide.topology.shape import first_edges
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from foretide.metrics.batch import BatchReport
     from foretide.routing.table import RouteTable
     from foretide.runtime.monitoring.monitor import Monitor
+    from foretide.runtime.pipeline.submit import FollowedQuery
+    from foretide.runtime.pipeline.supervisor import Supervisor
     from foretide.spark.progress.reader import QueryReader
     from foretide.topology.graph import Topology
 
@@ -48,22 +50,14 @@ class Followable(Protocol):
         """Start the query, unless it runs already."""
 
 
-class Supervising(Protocol):
-    """Keeps a query running."""
-
-    def supervise(self) -> None:
-        """Look at the query and do what is necessary. Called after every look for new batches."""
-
-
 class Follower:
     """Follows one query. The constructor starts nothing.
 
     Attributes:
         reports: The last batches, the newest last.
-        audit_log: What the audit found.
         stopping: Set once the query is to end.
         failure: What the query was given up for; None while it was not.
-        supervisor: Keeps the query running; None for a query that was started elsewhere.
+        supervisor: Looks at the query after every look for new batches, and does what is necessary.
     """
 
     def __init__(
@@ -74,7 +68,7 @@ class Follower:
         self.audit_log = AuditLog(topology.name)
         self.stopping = threading.Event()
         self.failure: ForetideError | None = None
-        self.supervisor: Supervising | None = None
+        self.supervisor: Supervisor | FollowedQuery | None = None
         self._first_edges = first_edges(topology)
         self._route_repair = RouteRepair(control_folder, self.audit_log)
         self._listeners: list[Listener] = [self._route_repair, StatusFile(control_folder)]

@@ -57,11 +57,10 @@ class Observation:
     Attributes:
         now: Seconds of a clock that never jumps.
         last_batch: The last batch that was reported; -1 before the first.
-        active: Whether the query runs.
         busy: Whether a batch is under way.
         error: What the query died of; None while it runs, or when it ended by itself.
         rescued: Whether the cause of its death has been removed.
-        restart: The restart that was requested; None for none.
+        restart: The restart that was requested.
     """
 
     now: float

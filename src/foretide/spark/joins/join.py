@@ -2,7 +2,7 @@
 
 The result is that of Spark's own join. Inside, every row carries a salt as the last of its join keys. Rows of hot keys
 are copied to the cells of their key's grid; all others carry salt 0 and go where the hash alone sends them. The plan is
-a file in the control folder that each batch reads anew; `foretide.runtime.joins.publisher` changes it.
+a file in the control folder that each batch reads anew; `foretide.runtime.join_plans` changes it.
 """
 
 from __future__ import annotations

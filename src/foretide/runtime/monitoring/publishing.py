@@ -1,4 +1,4 @@
-"""Where alarms go: to the log, the store and a webhook. Nothing in here may delay the pipeline."""
+"""Where alarms and metrics go: to the log, the store, a webhook and Prometheus. Nothing may delay the pipeline."""
 
 from __future__ import annotations
 
@@ -6,21 +6,31 @@ import json
 import logging
 import queue
 import urllib.request
+from collections.abc import Iterator
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from foretide.errors import MonitoringError
 from foretide.metrics.alarm_rules import Alarm, AlarmRule, AlarmState, judge
+from foretide.metrics.catalogue import CATALOGUE
 from foretide.runtime.threads import Worker
 from foretide.store.records import AlarmRecord
 
 if TYPE_CHECKING:
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.snapshot import Snapshot
+    from foretide.runtime.monitoring.monitor import Monitor
     from foretide.store.writer import StoreWriter
 
 _MAX_QUEUED = 1000
 _POST_TIMEOUT_SECONDS = 5.0
 _CLOSE_TIMEOUT_SECONDS = 5.0
+_SERVER_CLOSE_SECONDS = 2.0
+PREFIX = "foretide_"
 log = logging.getLogger("foretide")
 
 
@@ -56,7 +66,7 @@ class AlarmManager:
             log.warning("%s: %s [%s]", self._pipeline, alarm.message, alarm.rule.name)
         for alarm in over:
             log.info("%s: over: %s of '%s'", self._pipeline, alarm.rule.name, alarm.subject)
-        self._keep([record_of(alarm) for alarm in new])
+        self._keep([AlarmRecord(a.at, a.rule.name, a.rule.severity, a.subject, a.message, a.source or "") for a in new])
         if self._webhook:
             for state, alarms in (("raised", new), ("over", over)):
                 for alarm in alarms:
@@ -76,12 +86,6 @@ class AlarmManager:
         """Send what is queued, for a few seconds at most."""
         if self._webhook:
             self._webhook.close()
-
-
-def record_of(alarm: Alarm) -> AlarmRecord:
-    """An alarm for the store."""
-    rule = alarm.rule
-    return AlarmRecord(alarm.at, rule.name, rule.severity, alarm.subject, alarm.message, alarm.source or "")
 
 
 def payload(pipeline: str, alarm: Alarm, state: str) -> dict[str, Any]:
@@ -104,9 +108,7 @@ def payload(pipeline: str, alarm: Alarm, state: str) -> dict[str, Any]:
 class Webhook:
     """Posts JSON to a URL from a thread of its own. The constructor starts nothing.
 
-    Attributes:
-        problem: Why the last message was not delivered; None when it was.
-        lost: Messages that were not delivered, or not queued because too many were waiting.
+    `problem` says why the last message was not delivered; `lost` counts those that were not delivered or not queued.
     """
 
     def __init__(self, url: str) -> None:
@@ -154,3 +156,59 @@ class Webhook:
         request = urllib.request.Request(self.url, body, headers)  # noqa: S310 - http(s), checked in the settings
         with urllib.request.urlopen(request, timeout=_POST_TIMEOUT_SECONDS):  # noqa: S310
             pass
+
+
+class _SnapshotCollector(Collector):
+    """Takes a snapshot whenever Prometheus scrapes."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        snapshot = self._monitor.snapshot()
+        families: dict[str, GaugeMetricFamily] = {}
+        for sample in snapshot.samples():
+            metric = CATALOGUE.get(sample.metric)
+            if metric is not None:
+                family = families.get(metric.name)
+                if family is None:
+                    meaning, labels = f"{metric.meaning} ({metric.unit})", ["pipeline", "level", "subject"]
+                    family = GaugeMetricFamily(f"{PREFIX}{metric.name}", meaning, labels=labels)
+                    families[metric.name] = family
+                family.add_metric([snapshot.query, metric.level.value, sample.subject], sample.value)
+        yield from families.values()
+        yield self._alarm_family(snapshot.query)
+
+    def _alarm_family(self, query: str) -> GaugeMetricFamily:
+        labels = ["pipeline", "rule", "severity", "subject"]
+        family = GaugeMetricFamily(f"{PREFIX}alarm", "1 while an alarm holds.", labels=labels)
+        for alarm in self._monitor.alarms:
+            family.add_metric([query, alarm.rule.name, alarm.rule.severity, alarm.subject], 1.0)
+        return family
+
+
+class PrometheusEndpoint:
+    """`/metrics` on a port of this machine. The constructor starts nothing; port 0 takes any free one."""
+
+    def __init__(self, port: int, monitor: Monitor) -> None:
+        self.port, self._monitor = port, monitor
+        self._server: Any = None
+
+    def start(self) -> PrometheusEndpoint:
+        """Serve. Raises MonitoringError if the port cannot be used."""
+        registry = CollectorRegistry()
+        registry.register(_SnapshotCollector(self._monitor))
+        try:
+            self._server, self._thread = start_http_server(self.port, registry=registry)
+        except (OSError, OverflowError) as error:
+            message = f"cannot serve Prometheus on port {self.port}: {error}; choose another, or 0"
+            raise MonitoringError(message) from error
+        self.port = self._server.server_port
+        return self
+
+    def close(self) -> None:
+        """Stop serving, and free the port."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join(timeout=_SERVER_CLOSE_SECONDS)

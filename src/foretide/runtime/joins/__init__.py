@@ -1,1 +1,0 @@
-"""Publishing join plans, live."""
