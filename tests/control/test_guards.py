@@ -19,9 +19,8 @@ from foretide.control.actions.registry import (
     SetSplit,
 )
 from foretide.control.decisions.decision import Wish
-from foretide.control.guards import ORDERS, ROLLBACK, guard
+from foretide.control.guards import ORDERS, ROLLBACK, DailyWindow, GuardSettings, guard
 from foretide.control.memory import BlockedAction, ControlMemory, DecidedAction, WantedAmount
-from foretide.control.settings import DailyWindow, GuardSettings
 from foretide.control.world.world import Request
 from foretide.errors import SettingsError
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from foretide.control.actions.registry import Action
 from foretide.control.decisions.decision import Decision
 from foretide.control.step import Control, step
-from foretide.control.world.observed import Observed, Weights
-from foretide.control.world.setup import OperatorSetup, Setup, Target
+from foretide.control.world.setup import Observed, OperatorSetup, Setup, Target, Weights
 from foretide.control.world.world import World
 from foretide.joins.view import JoinView
 from foretide.metrics.catalogue.registry import at_level

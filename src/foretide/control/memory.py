@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from foretide.control.actions.registry import Action
 from foretide.control.decisions.decision import Wish
-from foretide.control.world.observed import Observed
+from foretide.control.world.setup import Observed
 
 HOUR_SECONDS = 3600.0
 

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Generic, Self, TypeVar
 
-from foretide.control.decisions.decision import Decision
-from foretide.control.decisions.decision_json import to_json
+from foretide.control.decisions.decision import Decision, to_json
 from foretide.control.history import RecordedWorld
 from foretide.metrics.metric import Sample
 

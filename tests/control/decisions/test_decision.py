@@ -16,8 +16,17 @@ from foretide.control.actions.registry import (
     SetReplicas,
     SetSplit,
 )
-from foretide.control.decisions.decision import Contest, Decision, Effect, Expectation, Fact, Intervention, Wish
-from foretide.control.decisions.decision_json import from_json, to_json
+from foretide.control.decisions.decision import (
+    Contest,
+    Decision,
+    Effect,
+    Expectation,
+    Fact,
+    Intervention,
+    Wish,
+    from_json,
+    to_json,
+)
 from foretide.control.decisions.explain import Part, explain, heading, number, summary
 from foretide.errors import CodecError
 from foretide.joins.plan import JoinPlan, KeyGrid

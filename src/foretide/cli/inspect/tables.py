@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from foretide.control.decisions.decision import Decision
-from foretide.control.decisions.decision_json import to_data
+from foretide.control.decisions.decision import Decision, to_data
 from foretide.control.decisions.explain import summary
 
 _STYLES = {"better": "green", "worse": "red", "never observed": "red"}

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from foretide.control.decisions.decision_json import to_json
+from foretide.control.decisions.decision import to_json
 from foretide.control.simulation.scenario import control_scenario_of, load_of
 from foretide.control.simulation.simulate import ControlReport, simulate_control
 from foretide.planning.explain import duration

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING
 
-from foretide.control.world.observed import Observed
+from foretide.control.world.setup import Observed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

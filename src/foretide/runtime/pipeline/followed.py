@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from foretide.control.actions.registry import Restart
     from foretide.control.world.setup import Setup
     from foretide.control_folder.folder import ControlFolder
-    from foretide.settings.monitoring import MonitorSettings
+    from foretide.settings.run import MonitorSettings
     from foretide.settings.settings import Settings
     from foretide.spark.executors.executors import Executors
 
