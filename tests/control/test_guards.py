@@ -33,7 +33,7 @@ def wish(action, policy="p"):
 
 
 def done(action, at, *, batch=None):
-    return DecidedAction("p", action, 1, at, None if batch is None else at, batch)
+    return DecidedAction(action, at, None if batch is None else at, batch)
 
 
 def kept(settings, action, memory=LONG_AGO, policy="p", at=10_000.0, **more):

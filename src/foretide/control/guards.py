@@ -174,8 +174,7 @@ def bounds(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: Wo
             return _clamped(wish.action, wanted, *world.setup.executors)
         case SetAdmission(_, int(wanted)):
             return _clamped(wish.action, wanted, settings.min_rows, 1 << 62)
-        case _:
-            return None
+    return None
 
 
 def _clamped(action: Action, wanted: int, least: int, most: int) -> Ruling | None:
@@ -201,8 +200,7 @@ def _taken_out(action: Action, world: World) -> frozenset[str]:
             return frozenset({worker})
         case QuarantineHost(host):
             return world.observed.on_host(host)
-        case _:
-            return frozenset()
+    return frozenset()
 
 
 def hysteresis(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
@@ -286,7 +284,7 @@ def guard(
         interventions += marks
         if passed is not None:
             kept.append(passed)
-            memory = memory.with_decided([passed], 0, world.at)
+            memory = memory.with_decided([passed], world.at)
     return kept, interventions
 
 

@@ -35,12 +35,8 @@ class RecordedWorld:
     """How a query was set up, from a time on until the next such record.
 
     Attributes:
-        at: Seconds since 1970.
-        setup: What the query is made of.
-        target: The latency to hold.
         observed: What is in force. Its routes hold for batches that read its route version.
         policies: The names of the policies that control it, in order of rank.
-        joins: What was known of its joins, window by window.
     """
 
     at: float

@@ -62,9 +62,6 @@ class Control:
 
     Attributes:
         policies: In order of rank: where two disagree, the first one wins.
-        guards: What the loop may do at most, and how often.
-        evaluations: How decisions are judged, and undone.
-        votes: When forecasts may vote.
         mode: `act`, or `advise` to decide and explain without changing anything.
         horizon: Seconds ahead of a snapshot's plain forecasts.
     """
@@ -103,7 +100,8 @@ def step(control: Control, state: ControlState, world: World) -> tuple[ControlSt
     state, world, lost_votes = _observe(control, state, world)
     result = evaluate(state.evaluations, world, control.evaluations)
     states, wishes, problems = _wish(control, state, world)
-    ranked = [*_ordered(world), *result.rollbacks, *wishes]
+    orders = [Wish(ORDERS, action, "a person asked for it") for action in world.orders]
+    ranked = [*orders, *result.rollbacks, *wishes]
     standing, contests = arbitrate(ranked, world.observed)
     memory = state.memory.with_wishes(standing, world.at, control.guards.down_window)
     memory = replace(memory, blocked=(*memory.blocked, *result.blocked))
@@ -127,7 +125,7 @@ def step(control: Control, state: ControlState, world: World) -> tuple[ControlSt
         effects_of_earlier=(*result.effects, *closed),
     )
     new_requests = [Request(wish.action, number, world.at) for wish in chosen] if control.mode == "act" else []
-    memory = memory.with_decided(chosen, number, world.at)
+    memory = memory.with_decided(chosen, world.at)
     requested = (*requested, *new_requests)
     return ControlState(states, memory, requested, evaluations, state.forecast_scores, number), decision
 
@@ -164,10 +162,6 @@ def _wish(control: Control, state: ControlState, world: World) -> tuple[dict[str
             states[policy.name] = before
             problems.append(f"policy '{policy.name}' failed: {type(error).__name__}: {error}")
     return states, wishes, problems
-
-
-def _ordered(world: World) -> list[Wish]:
-    return [Wish(ORDERS, action, "a person asked for it") for action in world.orders]
 
 
 def _is_new(wish: Wish, world: World) -> bool:

@@ -57,13 +57,6 @@ class Settings:
     ['bypass', 'replicas', 'hot_keys']
 
     Attributes:
-        run: How a pipeline runs.
-        monitoring: What is measured and stored, and when an alarm is raised.
-        target: What the control loop has to hold.
-        control: How the control loop runs.
-        guards: Limits on what it may change, and how often.
-        evaluation: How the effect of a decision is evaluated, and when it is rolled back.
-        forecasts: What is forecast, by which models, and when they are fitted again.
         policies: The settings of each policy, by its name; defaults for those that are not given.
         origins: Where each setting that is not a default came from, by its key such as `guards.cooldown`.
     """

@@ -127,7 +127,7 @@ def test_an_explanation_says_everything_in_order():
         effect=Effect(7, "better", "latency_p99_ms went from 900 to 400: better", in_force_after=1.5),
     )
     use = "behind edge 'parse'"
-    assert explain(decision) == [
+    assert list(explain(decision)) == [
         Part("Seen", "latency_p99_ms of 'q': 13,820 ms"),
         Part("Forecast", "arrival_rate of 'read': 3,000 tuples/s in 30 s (by ewma)"),
         Part("Wanted", f"use 9 replicas {use} (replicas), because 3,000 tuples/s are expected"),

@@ -37,11 +37,9 @@ class SetExecutors(BaseAction):
         return f"run on {self.count} executor{'s' if self.count > 1 else ''}"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether that many are alive."""
         return len(observed.executors) == self.count
 
     def undo(self, observed: Observed) -> SetExecutors | None:
-        """As many as are alive now."""
         return SetExecutors(len(observed.executors)) if observed.executors else None
 
     @property
@@ -78,7 +76,6 @@ class Quarantine(_WorkerAction):
         return self.worker in observed.quarantined or self.worker not in observed.executors
 
     def undo(self, observed: Observed) -> Release | None:
-        """Let it back in, unless it is out already."""
         return None if self.in_force(observed) else Release(self.worker)
 
 
@@ -92,11 +89,9 @@ class Release(_WorkerAction):
         return f"let worker {self.worker} have tasks again"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether it is not quarantined."""
         return self.worker not in observed.quarantined
 
     def undo(self, observed: Observed) -> Quarantine | None:
-        """Take it out again, if it is out now."""
         return None if self.in_force(observed) else Quarantine(self.worker)
 
 
@@ -119,11 +114,9 @@ class QuarantineHost(_HostAction):
         return f"give the workers of host {self.host} no more tasks"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether none of them gets any."""
         return observed.on_host(self.host) <= observed.quarantined
 
     def undo(self, observed: Observed) -> ReleaseHost | None:
-        """Let them back in, unless all are out already."""
         return None if self.in_force(observed) else ReleaseHost(self.host)
 
 
@@ -137,7 +130,6 @@ class ReleaseHost(_HostAction):
         return f"let the workers of host {self.host} have tasks again"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether none of them is quarantined."""
         return not observed.on_host(self.host) & observed.quarantined
 
     def undo(self, observed: Observed) -> QuarantineHost | None:

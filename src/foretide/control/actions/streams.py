@@ -41,7 +41,6 @@ class SetSplit(BaseAction):
         return f"split edge '{self.edge}' as {':'.join(f'{part:.0%}' for part in shares(self.weights))}"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether tuples are split like that already."""
         now = observed.routes.get(self.edge)
         if now is None or len(now) != len(self.weights):
             return False
@@ -49,7 +48,6 @@ class SetSplit(BaseAction):
         return difference <= _TOLERANCE or _is_ring_of(now, self.weights)
 
     def undo(self, observed: Observed) -> SetSplit | None:
-        """The split that is in force now."""
         weights = observed.routes.get(self.edge)
         return None if weights is None else SetSplit(self.edge, weights)
 
@@ -130,11 +128,9 @@ class SetAdmission(BaseAction):
         return f"let spout '{self.spout}' take at most {self.rows:,} rows a batch"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether that is the limit already."""
         return observed.admission.get(self.spout) == self.rows
 
     def undo(self, observed: Observed) -> SetAdmission:
-        """The limit that is in force now."""
         return SetAdmission(self.spout, observed.admission.get(self.spout))
 
     @property
@@ -143,7 +139,6 @@ class SetAdmission(BaseAction):
         return math.inf if self.rows is None else float(self.rows)
 
     def amount_now(self, observed: Observed) -> float:
-        """The limit in force; infinite if there is none."""
         return self.undo(observed).amount
 
     def with_amount(self, amount: float) -> SetAdmission:
@@ -185,6 +180,5 @@ class SetJoinPlan(BaseAction):
         return observed.joins.get(self.join) == self.plan
 
     def undo(self, observed: Observed) -> SetJoinPlan | None:
-        """The plan that is in force now."""
         plan = observed.joins.get(self.join)
         return None if plan is None else SetJoinPlan(self.join, plan)

@@ -94,9 +94,6 @@ class Effect:
     """What a decision achieved.
 
     Attributes:
-        decision: Which one.
-        outcome: Whether things got better or worse.
-        words: In a sentence.
         metric: What was compared, before and after.
         before: Median before the decision.
         after: Median once its actions were in force.
@@ -119,14 +116,11 @@ class Decision:
     Attributes:
         id: Counts up from 1.
         at: Seconds since 1970.
-        query: Whose.
         mode: `act`, or `advise` if nothing was changed.
         seen: Figures that were measured.
         forecasts: Forecasts that had a vote.
         wishes: What policies wanted, before arbitration and guards.
         chosen: What is to be done: actions with the policy that won and its reason.
-        contests: Wishes that lost against others.
-        guards: What guards changed or stopped.
         problems: Policies that failed, and forecasts that lost their vote, in sentences.
         effects_of_earlier: What earlier decisions achieved, as far as it became known in this cycle.
         effect: What this one achieved; known later.

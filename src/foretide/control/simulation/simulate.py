@@ -32,13 +32,7 @@ _POINTS = 32
 
 @dataclass(frozen=True)
 class ControlReport:
-    """The result of a simulation under control.
-
-    Attributes:
-        load: Rows that fell due.
-        batches: Every batch.
-        decisions: Those in which an action was chosen.
-    """
+    """The result of a simulation under control: its batches, and the decisions in which an action was chosen."""
 
     load: RowLoad
     batches: tuple[SimulatedBatch, ...]

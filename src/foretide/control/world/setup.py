@@ -27,7 +27,6 @@ class OperatorSetup:
     """A spout or bolt as the control loop sees it.
 
     Attributes:
-        name: As in the metrics.
         pool: Tasks that there are, active or not.
         edge: The edge in front of it whose route can be changed; None if there is none.
         spout: Whether it reads from outside.
@@ -50,7 +49,6 @@ class Setup:
     """A query and what can be done to it.
 
     Attributes:
-        query: Its name.
         operators: From the spouts on.
         flows: Which operator sends to which.
         mode: `micro-batch` (stages one after another) or `pipeline` (all at the same time: Spark's real-time mode).
@@ -133,9 +131,7 @@ class Observed:
         drained: Workers and hosts that a person took out; policies leave them alone.
         admission: Maximum rows of a batch by spout; a spout that is not named has no limit.
         placements: The worker of each task behind an edge, if tasks stay in place; None for unknown ones.
-        state_partitions: Partitions of Spark's state.
         pools: Number of tasks by edge, active or not.
-        joins: The plan of each join.
         started: When the query was started last, in seconds since 1970.
     """
 

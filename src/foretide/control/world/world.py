@@ -93,15 +93,10 @@ class World:
     """What is known at one instant.
 
     Attributes:
-        setup: What the query is made of.
-        snapshot: What was measured.
         observed: What is in force.
-        forecasts: What is expected.
-        target: The latency to hold, and the budget.
         orders: What a person ordered; has precedence over every policy.
         requested: What was requested and is not observed yet. The loop fills it in.
         forecast_for_now: What earlier forecasts said about the present. The loop fills it in.
-        joins: What is known of each join, by its name.
     """
 
     setup: Setup
