@@ -14,15 +14,13 @@ import numpy as np
 
 from benchmarks.generators.announced import Trouble, reading, troubles
 from foretide.control.actions.registry import Quarantine, QuarantineHost, SetReplicas
+from foretide.control.policies.baselines import Reactive, Static
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.prediction_error import PredictionError, PredictionErrorSettings
-from foretide.control.policies.reactive import Reactive
-from foretide.control.policies.static import Static
 from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
 from foretide.control.simulation.simulate import ControlReport, ForecastFunction, simulate_control
 from foretide.control.step import Control
-from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
-from foretide.control.world.world import World
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts, World
 from foretide.forecasting.forecaster import LEVELS, State
 from foretide.forecasting.settings import TrainingBudget, WorkerNetSettings
 from foretide.forecasting.workers.forecaster import WorkerForecaster

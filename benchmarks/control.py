@@ -26,16 +26,14 @@ from benchmarks.predictors import (
     replica_error,
     throughput_degradation,
 )
+from foretide.control.policies.baselines import Reactive, ReactiveSettings, Static
 from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.processors import Processors
-from foretide.control.policies.reactive import Reactive, ReactiveSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
-from foretide.control.policies.static import Static
 from foretide.control.simulation.scenario import ControlScenario
 from foretide.control.simulation.simulate import ControlReport, simulate_control
 from foretide.control.step import Control, step
-from foretide.control.world.observed import Observed
-from foretide.control.world.setup import OperatorSetup, Setup, Target
+from foretide.control.world.setup import Observed, OperatorSetup, Setup, Target
 from foretide.control.world.world import World
 from foretide.forecasting.load.registry import NAMES, make
 from foretide.metrics.catalogue import at_level

@@ -29,8 +29,8 @@ import foretide as ft
 from benchmarks.joins_counts import hot_counts
 from benchmarks.joins_moving import moving_keys
 from foretide.control.decisions.effects import EvaluationSettings
+from foretide.control.guards import GuardSettings
 from foretide.control.policies.hot_keys import HotKeySettings
-from foretide.control.settings import GuardSettings
 from foretide.joins.plan import imbalance
 from foretide.joins.settings import WindowSettings
 

@@ -20,9 +20,9 @@ import numpy as np
 import foretide as ft
 from foretide.apps.verify import is_over, origin_of, replay_of, taken_by
 from foretide.control.actions.registry import SetReplicas
-from foretide.control.policies.reactive import Reactive, ReactiveSettings
+from foretide.control.guards import GuardSettings
+from foretide.control.policies.baselines import Reactive, ReactiveSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
-from foretide.control.settings import GuardSettings
 from foretide.runtime.monitoring.tuple_latency import latencies
 from foretide.workloads.keyed import Keyed
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from foretide.control.simulation.scenario import ControlScenario
 from foretide.control.simulation.simulate import ControlReport
-from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
-from foretide.control.world.world import World
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts, World
 from foretide.simulation.batches import RowLoad
 
 Predictor = Callable[[Sequence[float], int], float]

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 import foretide as ft
 from foretide.apps.disturbance import cpu_hog, pin, pin_executors
 from foretide.apps.verify import is_over, origin_of, replay_of, taken_by
-from foretide.control.policies.reactive import Reactive
+from foretide.control.policies.baselines import Reactive
 from foretide.runtime.monitoring.tuple_latency import latencies
 from foretide.spark.executors import driver_pid
 from foretide.workloads.keyed import Keyed

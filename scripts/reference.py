@@ -17,8 +17,8 @@ from foretide.cli.main import LazyCommand
 from foretide.metrics.catalogue import CATALOGUE, at_level
 from foretide.metrics.metric import Level
 from foretide.settings.load import CONFIG, DEFAULT_FILE, OTHER_VARIABLES
-from foretide.settings.monitoring import MonitorSettings
 from foretide.settings.reference import PYTHON_ONLY, SECTIONS, SETTINGS, Setting, describe_section, display
+from foretide.settings.run import MonitorSettings
 from foretide.topology import groupings as grouping
 from foretide.topology.groupings import Grouping
 

@@ -12,25 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from foretide import errors
-    from foretide.control.actions.admission import SetAdmission
-    from foretide.control.actions.executors import Quarantine, QuarantineHost, Release, ReleaseHost, SetExecutors
-    from foretide.control.actions.join_plan import SetJoinPlan
-    from foretide.control.actions.restart import Restart
-    from foretide.control.actions.routes import SetReplicas, SetSplit
+    from foretide.control.actions.executors import (
+        Quarantine,
+        QuarantineHost,
+        Release,
+        ReleaseHost,
+        Restart,
+        SetExecutors,
+    )
+    from foretide.control.actions.streams import SetAdmission, SetJoinPlan, SetReplicas, SetSplit
     from foretide.control.decisions.decision import Decision, Expectation, Wish
     from foretide.control.decisions.effects import EvaluationSettings
+    from foretide.control.guards import GuardSettings
     from foretide.control.policies.admission import AdmissionSettings
+    from foretide.control.policies.baselines import ReactiveSettings
     from foretide.control.policies.bypass import BypassSettings
     from foretide.control.policies.hot_keys import HotKeySettings
-    from foretide.control.policies.policy import Policy
     from foretide.control.policies.prediction_error import PredictionErrorSettings
     from foretide.control.policies.processors import ProcessorSettings
-    from foretide.control.policies.reactive import ReactiveSettings
     from foretide.control.policies.replicas import ReplicaSettings
-    from foretide.control.settings import GuardSettings
-    from foretide.control.step import Control, step
-    from foretide.control.world.observed import Observed
-    from foretide.control.world.setup import Latency, OperatorSetup, Setup, Target
+    from foretide.control.step import Control, Policy, step
+    from foretide.control.world.setup import Latency, Observed, OperatorSetup, Setup, Target
     from foretide.control.world.world import World
     from foretide.joins.plan import JoinPlan, KeyGrid
     from foretide.joins.settings import JoinSettings, ScalingSettings, WindowSettings
@@ -39,12 +41,10 @@ if TYPE_CHECKING:
     from foretide.runtime.loop.attach import control
     from foretide.runtime.loop.controller import Controller
     from foretide.runtime.pipeline.submit import Pipeline, submit
-    from foretide.settings.control import ControlSettings
     from foretide.settings.forecasts import ForecastSettings
     from foretide.settings.load import load_settings
-    from foretide.settings.monitoring import MonitorSettings
-    from foretide.settings.run import RunSettings
-    from foretide.settings.settings import Settings
+    from foretide.settings.run import MonitorSettings, RunSettings
+    from foretide.settings.settings import ControlSettings, Settings
     from foretide.spark.edges import edge
     from foretide.spark.joins.join import join
     from foretide.spark.session import session
@@ -66,25 +66,20 @@ if TYPE_CHECKING:
     from foretide.workloads.curve import Curve
 
 _NAMES_BY_MODULE = {
-    "foretide.control.actions.admission": "SetAdmission",
-    "foretide.control.actions.executors": "Quarantine QuarantineHost Release ReleaseHost SetExecutors",
-    "foretide.control.actions.join_plan": "SetJoinPlan",
-    "foretide.control.actions.restart": "Restart",
-    "foretide.control.actions.routes": "SetReplicas SetSplit",
+    "foretide.control.actions.streams": "SetAdmission SetJoinPlan SetReplicas SetSplit",
+    "foretide.control.actions.executors": "Quarantine QuarantineHost Release ReleaseHost Restart SetExecutors",
     "foretide.control.decisions.decision": "Decision Expectation Wish",
     "foretide.control.decisions.effects": "EvaluationSettings",
     "foretide.control.policies.admission": "AdmissionSettings",
     "foretide.control.policies.bypass": "BypassSettings",
     "foretide.control.policies.hot_keys": "HotKeySettings",
-    "foretide.control.policies.policy": "Policy",
+    "foretide.control.step": "Control Policy step",
     "foretide.control.policies.prediction_error": "PredictionErrorSettings",
     "foretide.control.policies.processors": "ProcessorSettings",
-    "foretide.control.policies.reactive": "ReactiveSettings",
+    "foretide.control.policies.baselines": "ReactiveSettings",
     "foretide.control.policies.replicas": "ReplicaSettings",
-    "foretide.control.settings": "GuardSettings",
-    "foretide.control.step": "Control step",
-    "foretide.control.world.observed": "Observed",
-    "foretide.control.world.setup": "Latency OperatorSetup Setup Target",
+    "foretide.control.guards": "GuardSettings",
+    "foretide.control.world.setup": "Latency Observed OperatorSetup Setup Target",
     "foretide.control.world.world": "World",
     "foretide.joins.plan": "JoinPlan KeyGrid",
     "foretide.joins.settings": "JoinSettings ScalingSettings WindowSettings",
@@ -93,12 +88,10 @@ _NAMES_BY_MODULE = {
     "foretide.runtime.loop.attach": "control",
     "foretide.runtime.loop.controller": "Controller",
     "foretide.runtime.pipeline.submit": "Pipeline submit",
-    "foretide.settings.control": "ControlSettings",
+    "foretide.settings.settings": "ControlSettings Settings",
     "foretide.settings.forecasts": "ForecastSettings",
     "foretide.settings.load": "load_settings",
-    "foretide.settings.monitoring": "MonitorSettings",
-    "foretide.settings.run": "RunSettings",
-    "foretide.settings.settings": "Settings",
+    "foretide.settings.run": "MonitorSettings RunSettings",
     "foretide.spark.edges": "edge",
     "foretide.spark.joins.join": "join",
     "foretide.spark.session": "session",

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from control.worlds import world
 from foretide.control.forecast_scores import ForecastScores, VoteSettings
 from foretide.control.step import Control, step
-from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
 from foretide.errors import SettingsError
 
 KEY = ("arrival_rate", "read")

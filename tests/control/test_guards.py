@@ -19,9 +19,8 @@ from foretide.control.actions.registry import (
     SetSplit,
 )
 from foretide.control.decisions.decision import Wish
-from foretide.control.guards import ORDERS, ROLLBACK, guard
+from foretide.control.guards import ORDERS, ROLLBACK, DailyWindow, GuardSettings, guard
 from foretide.control.memory import BlockedAction, ControlMemory, DecidedAction, WantedAmount
-from foretide.control.settings import DailyWindow, GuardSettings
 from foretide.control.world.world import Request
 from foretide.errors import SettingsError
 
@@ -34,7 +33,7 @@ def wish(action, policy="p"):
 
 
 def done(action, at, *, batch=None):
-    return DecidedAction("p", action, 1, at, None if batch is None else at, batch)
+    return DecidedAction(action, at, None if batch is None else at, batch)
 
 
 def kept(settings, action, memory=LONG_AGO, policy="p", at=10_000.0, **more):

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.control.actions.registry import Quarantine, SetReplicas, SetSplit
-from foretide.control.decisions.decision import Contest, Decision, Effect, Intervention, Wish
-from foretide.control.decisions.decision_json import from_json, to_json
+from foretide.control.decisions.decision import Contest, Decision, Effect, Intervention, Wish, from_json, to_json
 from foretide.control.decisions.effects import merge_effects
 from foretide.control.decisions.explain import progress_of_wishes
 from foretide.control.history import RecordedWorld, advice, replay, worlds
@@ -20,8 +19,7 @@ from foretide.control.policies.replicas import Replicas
 from foretide.control.simulation.query import SimulatedQuery
 from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
 from foretide.control.step import Control, step
-from foretide.control.world.observed import Observed
-from foretide.control.world.setup import OperatorSetup, Setup, Target
+from foretide.control.world.setup import Observed, OperatorSetup, Setup, Target
 from foretide.control.world.world import World
 from foretide.errors import CodecError
 from foretide.joins.plan import JoinPlan, JoinView, KeyGrid, KeyLoad, TailLoad

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from control.worlds import even, loaded, observed, world
 from foretide.control.actions.registry import Quarantine, SetExecutors, SetReplicas
-from foretide.control.decisions.decision import Decision, Wish
-from foretide.control.decisions.decision_json import from_json, to_json
+from foretide.control.decisions.decision import Decision, Wish, from_json, to_json
 from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.decisions.explain import explain, heading
-from foretide.control.settings import GuardSettings
+from foretide.control.guards import GuardSettings
 from foretide.control.step import Control, step
 from foretide.control.world.setup import Target
 from foretide.errors import ControlError, SettingsError

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from foretide.control.world.observed import Observed
-from foretide.control.world.setup import OperatorSetup, Setup
+from foretide.control.world.setup import Observed, OperatorSetup, Setup
 from foretide.control.world.world import World
 from foretide.metrics.snapshot import Snapshot
 

@@ -8,7 +8,7 @@ from foretide.errors import SettingsError
 from foretide.metrics.alarm_rules import DEFAULT_RULES, AlarmRule
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.snapshot import Fading, Window
-from foretide.settings.monitoring import SMOOTHED, MonitorSettings
+from foretide.settings.run import SMOOTHED, MonitorSettings
 
 
 def test_what_planning_reads_is_smoothed_by_default():

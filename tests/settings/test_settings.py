@@ -11,22 +11,20 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 from foretide.bounds import Scope, field_types
+from foretide.control.guards import DailyWindow, GuardSettings
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control.policies.registry import POLICIES
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
-from foretide.control.settings import DailyWindow, GuardSettings
 from foretide.control.step import Control
 from foretide.control.world.setup import Target
 from foretide.durations import is_duration
 from foretide.errors import SettingsError
 from foretide.joins.settings import JoinSettings
-from foretide.settings.control import ControlSettings
 from foretide.settings.load import OTHER_VARIABLES, effective_settings, load_settings
-from foretide.settings.monitoring import MonitorSettings
 from foretide.settings.reference import PYTHON_ONLY, SECTIONS, SETTINGS, describe_section
-from foretide.settings.run import RunSettings
-from foretide.settings.settings import Settings
+from foretide.settings.run import MonitorSettings, RunSettings
+from foretide.settings.settings import ControlSettings, Settings
 
 ROOT = Path(__file__).parents[2]
 CHANGED = {

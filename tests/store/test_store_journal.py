@@ -13,8 +13,7 @@ from sqlalchemy import create_engine
 from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Decision, Effect, Wish
 from foretide.control.history import RecordedWorld
-from foretide.control.world.observed import Observed
-from foretide.control.world.setup import OperatorSetup, Setup, Target
+from foretide.control.world.setup import Observed, OperatorSetup, Setup, Target
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store import records

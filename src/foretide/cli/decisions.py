@@ -15,8 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from foretide.cli.console import AppOption, JsonOption, SinceOption, StoreOption
-from foretide.control.decisions.decision import Decision
-from foretide.control.decisions.decision_json import to_data
+from foretide.control.decisions.decision import Decision, to_data
 from foretide.control.decisions.explain import explain as explain_decision
 from foretide.control.decisions.explain import heading, progress_of_wishes, summary
 from foretide.errors import DecisionNotFoundError

@@ -17,7 +17,7 @@ from rich.text import Text
 from foretide.cli.console import DurationOption, JsonOption, PlotOption, check_plot, plain_table, progress_bar
 from foretide.cli.plan import ModelArgument, read_model
 from foretide.cli.settings import ConfigOption, SetOption, chosen_settings
-from foretide.control.decisions.decision_json import to_data
+from foretide.control.decisions.decision import to_data
 from foretide.control.simulation.scenario import control_scenario_of, load_of
 from foretide.control.simulation.simulate import ControlReport, simulate_control
 from foretide.planning.what_if import duration

@@ -14,7 +14,7 @@ from annotated_types import Ge, Interval
 from typing_extensions import Doc
 
 from foretide.bounds import Bounded
-from foretide.control.world.forecasts import Forecasts
+from foretide.control.world.world import Forecasts
 from foretide.metrics.snapshot import Key, Snapshot
 
 _MAX_PENDING = 64

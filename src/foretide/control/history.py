@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from foretide.control.actions.registry import Action
 from foretide.control.decisions.decision import Decision
 from foretide.control.step import Control, step
-from foretide.control.world.observed import Observed, Weights
-from foretide.control.world.setup import OperatorSetup, Setup, Target
+from foretide.control.world.setup import Observed, OperatorSetup, Setup, Target, Weights
 from foretide.control.world.world import World
 from foretide.joins.plan import JoinView
 from foretide.metrics.catalogue import at_level
@@ -35,12 +34,8 @@ class RecordedWorld:
     """How a query was set up, from a time on until the next such record.
 
     Attributes:
-        at: Seconds since 1970.
-        setup: What the query is made of.
-        target: The latency to hold.
         observed: What is in force. Its routes hold for batches that read its route version.
         policies: The names of the policies that control it, in order of rank.
-        joins: What was known of its joins, window by window.
     """
 
     at: float

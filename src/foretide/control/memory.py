@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from foretide.control.actions.registry import Action
 from foretide.control.decisions.decision import Wish
-from foretide.control.world.observed import Observed
+from foretide.control.world.setup import Observed
 
 HOUR_SECONDS = 3600.0
 
@@ -16,9 +16,7 @@ HOUR_SECONDS = 3600.0
 class DecidedAction:
     """An action that was decided: when, and when (and after which batch) it was observed to be in force."""
 
-    policy: str
     action: Action
-    decision: int
     at: float
     observed_at: float | None = None
     observed_batch: int | None = None
@@ -83,19 +81,16 @@ class ControlMemory:
             tuple(each for each in self.blocked if each.until > at),
         )
 
-    def with_decided(self, wishes: Iterable[Wish], decision: int, at: float) -> ControlMemory:
+    def with_decided(self, wishes: Iterable[Wish], at: float) -> ControlMemory:
         """With what has been decided."""
-        new = tuple(DecidedAction(wish.policy, wish.action, decision, at) for wish in wishes)
-        return replace(self, decided=(*self.decided, *new)) if new else self
+        return replace(self, decided=(*self.decided, *(DecidedAction(wish.action, at) for wish in wishes)))
 
     def with_observed(self, observed: Observed, at: float, batch: int | None) -> ControlMemory:
         """With what is observed to be in force by now."""
-        return replace(
-            self,
-            decided=tuple(
-                replace(each, observed_at=at, observed_batch=batch)
-                if each.observed_at is None and each.action.in_force(observed)
-                else each
-                for each in self.decided
-            ),
+        decided = (
+            replace(each, observed_at=at, observed_batch=batch)
+            if each.observed_at is None and each.action.in_force(observed)
+            else each
+            for each in self.decided
         )
+        return replace(self, decided=tuple(decided))

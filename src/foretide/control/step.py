@@ -9,13 +9,15 @@ for action in decision.actions: ...
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from foretide.control.arbitration import arbitrate
+from foretide.control.actions.executors import QUERY
+from foretide.control.actions.registry import Action, Quarantine, QuarantineHost, Release, ReleaseHost, Restart
 from foretide.control.decisions.decision import (
     ORDERS,
+    Contest,
     Decision,
     Effect,
     Wish,
@@ -24,13 +26,33 @@ from foretide.control.decisions.decision import (
 )
 from foretide.control.decisions.effects import Evaluations, EvaluationSettings, close_all, evaluate
 from foretide.control.forecast_scores import ForecastScores, VoteSettings
-from foretide.control.guards import guard
+from foretide.control.guards import GuardSettings, guard
 from foretide.control.memory import ControlMemory
-from foretide.control.policies.policy import Policy
-from foretide.control.settings import GuardSettings
-from foretide.control.world.setup import ControlMode
+from foretide.control.world.setup import ControlMode, Observed
 from foretide.control.world.world import Request, World
 from foretide.errors import ControlError
+
+S = TypeVar("S")
+
+
+class Policy(Protocol[S]):
+    """Decides from one point of view. `wish` depends on its arguments only, and changes none of them.
+
+    A policy states what it wants even where that is in force already: guards need to know that it is still wanted.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name in settings and decisions."""
+        ...
+
+    def start(self) -> S:
+        """The state before the first cycle."""
+        ...
+
+    def wish(self, state: S, world: World) -> tuple[S, list[Wish]]:
+        """The next state, and the actions it would like to take, with reasons."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -39,9 +61,6 @@ class Control:
 
     Attributes:
         policies: In order of rank: where two disagree, the first one wins.
-        guards: What the loop may do at most, and how often.
-        evaluations: How decisions are judged, and undone.
-        votes: When forecasts may vote.
         mode: `act`, or `advise` to decide and explain without changing anything.
         horizon: Seconds ahead of a snapshot's plain forecasts.
     """
@@ -80,7 +99,8 @@ def step(control: Control, state: ControlState, world: World) -> tuple[ControlSt
     state, world, lost_votes = _observe(control, state, world)
     result = evaluate(state.evaluations, world, control.evaluations)
     states, wishes, problems = _wish(control, state, world)
-    ranked = [*_ordered(world), *result.rollbacks, *wishes]
+    orders = [Wish(ORDERS, action, "a person asked for it") for action in world.orders]
+    ranked = [*orders, *result.rollbacks, *wishes]
     standing, contests = arbitrate(ranked, world.observed)
     memory = state.memory.with_wishes(standing, world.at, control.guards.down_window)
     memory = replace(memory, blocked=(*memory.blocked, *result.blocked))
@@ -104,7 +124,7 @@ def step(control: Control, state: ControlState, world: World) -> tuple[ControlSt
         effects_of_earlier=(*result.effects, *closed),
     )
     new_requests = [Request(wish.action, number, world.at) for wish in chosen] if control.mode == "act" else []
-    memory = memory.with_decided(chosen, number, world.at)
+    memory = memory.with_decided(chosen, world.at)
     requested = (*requested, *new_requests)
     return ControlState(states, memory, requested, evaluations, state.forecast_scores, number), decision
 
@@ -143,10 +163,6 @@ def _wish(control: Control, state: ControlState, world: World) -> tuple[dict[str
     return states, wishes, problems
 
 
-def _ordered(world: World) -> list[Wish]:
-    return [Wish(ORDERS, action, "a person asked for it") for action in world.orders]
-
-
 def _is_new(wish: Wish, world: World) -> bool:
     """Neither in force nor asked for already."""
     return not wish.action.in_force(world.observed) and not world.is_requested(wish.action)
@@ -160,3 +176,40 @@ def _open_evaluation(
         return evaluations, ()
     closed, effects = close_all(evaluations, world, control.evaluations)
     return closed.with_decision(number, chosen, world, control.evaluations), effects
+
+
+_ANYTHING = "anything"
+"""Claimed by every action, so that a restart contradicts all of them."""
+
+
+def arbitrate(wishes: Iterable[Wish], observed: Observed) -> tuple[list[Wish], list[Contest]]:
+    """The wishes that stand, and the contests that the others lost. Wishes come in order of rank.
+
+    Two contradict each other if they act on one target, on a host and one of its workers, or if one is a restart.
+    """
+    standing: list[Wish] = []
+    contests: list[Contest] = []
+    claimed: dict[str, Wish] = {}
+    for wish in wishes:
+        touches, claims = _reach(wish.action, observed)
+        rival = next((claimed[each] for each in touches if each in claimed), None)
+        if rival is None:
+            standing.append(wish)
+            claimed |= dict.fromkeys(claims, wish)
+        elif rival.action != wish.action:
+            contests.append(Contest(rival.policy, wish, rival.action.target))
+    return standing, contests
+
+
+def _reach(action: Action, observed: Observed) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The claims of others that it contradicts, and its own claims."""
+    match action:
+        case Restart():
+            return (_ANYTHING,), (action.target, _ANYTHING)
+        case QuarantineHost(host) | ReleaseHost(host):
+            return (action.target, f"a worker of {host}", QUERY), (action.target, _ANYTHING)
+        case Quarantine(worker) | Release(worker):
+            host = observed.executors.get(worker, "")
+            return (action.target, f"host {host}", QUERY), (action.target, f"a worker of {host}", _ANYTHING)
+        case _:
+            return (action.target, QUERY), (action.target, _ANYTHING)

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
+from annotated_types import Ge
+from typing_extensions import Doc
+
+from foretide.bounds import Bounded, OneOf
 from foretide.control.decisions.effects import EvaluationSettings
-from foretide.control.policies.policy import Policy
+from foretide.control.guards import GuardSettings
 from foretide.control.policies.registry import POLICIES
-from foretide.control.settings import GuardSettings
-from foretide.control.step import Control
-from foretide.control.world.setup import Target
+from foretide.control.step import Control, Policy
+from foretide.control.world.setup import ControlMode, Target
+from foretide.durations import Seconds
 from foretide.errors import SettingsError
-from foretide.settings.control import ControlSettings
 from foretide.settings.forecasts import ForecastSettings
-from foretide.settings.monitoring import MonitorSettings
-from foretide.settings.run import RunSettings
+from foretide.settings.run import MonitorSettings, RunSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSettings(Bounded):
+    """How the control loop runs."""
+
+    section: ClassVar[str] = "control"
+
+    mode: Annotated[ControlMode, Doc("`act`, or `advise` to decide and explain without changing anything.")] = "act"
+    period: Annotated[
+        Seconds,
+        Ge(0),
+        Doc("Minimum seconds between two control cycles. A cycle follows a batch, so 0 is one after every batch."),
+    ] = 0.0
+    policies: Annotated[
+        tuple[str, ...],
+        OneOf(tuple(POLICIES)),
+        Doc("Policies in order of rank: where two disagree, the first one wins. Each has a section of its own."),
+    ] = ("bypass", "replicas", "hot_keys")
+
+    def conflicts(self) -> Iterator[str]:
+        """A policy that is named twice."""
+        twice = [name for name, count in Counter(self.policies).items() if count > 1]
+        if twice:
+            yield f"control.policies must name each policy once, got {', '.join(twice)} more than once"
 
 
 @dataclass(frozen=True)
@@ -28,13 +56,6 @@ class Settings:
     ['bypass', 'replicas', 'hot_keys']
 
     Attributes:
-        run: How a pipeline runs.
-        monitoring: What is measured and stored, and when an alarm is raised.
-        target: What the control loop has to hold.
-        control: How the control loop runs.
-        guards: Limits on what it may change, and how often.
-        evaluation: How the effect of a decision is evaluated, and when it is rolled back.
-        forecasts: What is forecast, by which models, and when they are fitted again.
         policies: The settings of each policy, by its name; defaults for those that are not given.
         origins: Where each setting that is not a default came from, by its key such as `guards.cooldown`.
     """

@@ -9,8 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from sqlalchemy import Connection, Select, func, select
 
-from foretide.control.decisions.decision import Decision
-from foretide.control.decisions.decision_json import from_json, to_json
+from foretide.control.decisions.decision import Decision, from_json, to_json
 from foretide.control.decisions.effects import merge_effects
 from foretide.control.history import RecordedWorld
 from foretide.errors import CodecError

@@ -9,8 +9,7 @@ from sqlalchemy import create_engine
 from typer.testing import CliRunner
 
 from foretide.cli import app
-from foretide.control.decisions.decision import Decision
-from foretide.control.decisions.decision_json import to_json
+from foretide.control.decisions.decision import Decision, to_json
 from foretide.control.history import RecordedWorld
 from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.registry import POLICIES
@@ -31,7 +30,7 @@ from foretide.metrics.metric import Sample
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.runtime.loop.controller import Journal
 from foretide.runtime.monitoring.monitor import LatestValues
-from foretide.settings.monitoring import MonitorSettings
+from foretide.settings.run import MonitorSettings
 from foretide.simulation.batches import RowLoad
 from foretide.status.pipelines import Running, announce
 from foretide.store.metric_store import MetricStore

@@ -20,9 +20,9 @@ from foretide.control.actions.registry import (
     SetReplicas,
     SetSplit,
 )
-from foretide.control.arbitration import arbitrate
 from foretide.control.decisions.decision import Wish
-from foretide.control.world.observed import Observed
+from foretide.control.step import arbitrate
+from foretide.control.world.setup import Observed
 from foretide.errors import ActionError
 from foretide.routing.ring import apportion
 

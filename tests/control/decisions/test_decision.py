@@ -16,8 +16,17 @@ from foretide.control.actions.registry import (
     SetReplicas,
     SetSplit,
 )
-from foretide.control.decisions.decision import Contest, Decision, Effect, Expectation, Fact, Intervention, Wish
-from foretide.control.decisions.decision_json import from_json, to_json
+from foretide.control.decisions.decision import (
+    Contest,
+    Decision,
+    Effect,
+    Expectation,
+    Fact,
+    Intervention,
+    Wish,
+    from_json,
+    to_json,
+)
 from foretide.control.decisions.explain import Part, explain, heading, number, summary
 from foretide.errors import CodecError
 from foretide.joins.plan import JoinPlan, KeyGrid
@@ -118,7 +127,7 @@ def test_an_explanation_says_everything_in_order():
         effect=Effect(7, "better", "latency_p99_ms went from 900 to 400: better", in_force_after=1.5),
     )
     use = "behind edge 'parse'"
-    assert explain(decision) == [
+    assert list(explain(decision)) == [
         Part("Seen", "latency_p99_ms of 'q': 13,820 ms"),
         Part("Forecast", "arrival_rate of 'read': 3,000 tuples/s in 30 s (by ewma)"),
         Part("Wanted", f"use 9 replicas {use} (replicas), because 3,000 tuples/s are expected"),

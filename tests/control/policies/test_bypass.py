@@ -12,8 +12,8 @@ from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.prediction_error import PredictionError, PredictionErrorSettings
 from foretide.control.policies.worker_health import HealthMetric
 from foretide.control.step import Control, step
-from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
-from foretide.control.world.observed import Observed
+from foretide.control.world.setup import Observed
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
 from foretide.errors import SettingsError
 from foretide.metrics.batch import TaskRun
 from foretide.metrics.from_batch import SLOWNESS, slowness

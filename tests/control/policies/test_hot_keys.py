@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from foretide.control.actions.registry import SetExecutors, SetJoinPlan
-from foretide.control.decisions.decision import Decision, Wish
-from foretide.control.decisions.decision_json import from_json, to_json
+from foretide.control.decisions.decision import Decision, Wish, from_json, to_json
 from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
-from foretide.control.world.observed import Observed
-from foretide.control.world.setup import Setup
+from foretide.control.world.setup import Observed, Setup
 from foretide.control.world.world import World
 from foretide.errors import CodecError, SettingsError
 from foretide.joins.plan import NO_PLAN, JoinCost, JoinPlan, JoinView, KeyGrid, KeyLoad, TailLoad

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from control.worlds import SETUP, loaded, observed, world
 from foretide.control.actions.registry import SetAdmission, SetExecutors, SetReplicas
 from foretide.control.policies.admission import Admission, AdmissionSettings
+from foretide.control.policies.baselines import Reactive, ReactiveSettings, Static
 from foretide.control.policies.processors import Processors, ProcessorSettings
-from foretide.control.policies.reactive import Reactive, ReactiveSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
-from foretide.control.policies.static import Static
-from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.measured import NotYet, arrivals, batch_costs, network
 from foretide.control.world.setup import Target
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
 from foretide.errors import SettingsError
 from foretide.queueing.network import Network
 

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from benchmarks.predictors import Predictions, last_value
 
+from foretide.control.guards import GuardSettings
 from foretide.control.policies.admission import Admission, AdmissionSettings
+from foretide.control.policies.baselines import Reactive, Static
 from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.processors import Processors
-from foretide.control.policies.reactive import Reactive
 from foretide.control.policies.replicas import Replicas
-from foretide.control.policies.static import Static
-from foretide.control.settings import GuardSettings
 from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
 from foretide.control.simulation.simulate import simulate_control
 from foretide.control.step import Control

@@ -17,21 +17,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foretide.control.actions.registry import Quarantine, Release, SetAdmission, SetExecutors, SetReplicas
-from foretide.control.decisions.decision import Decision
-from foretide.control.decisions.decision_json import from_json, to_json
+from foretide.control.decisions.decision import Decision, from_json, to_json
+from foretide.control.guards import GuardSettings
 from foretide.control.policies.admission import Admission, AdmissionSettings
+from foretide.control.policies.baselines import Reactive, Static
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.processors import Processors
-from foretide.control.policies.reactive import Reactive
 from foretide.control.policies.replicas import Replicas
-from foretide.control.policies.static import Static
-from foretide.control.settings import GuardSettings
 from foretide.control.simulation.query import SimulatedQuery
 from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
 from foretide.control.simulation.simulate import simulate_control
 from foretide.control.step import Control
-from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.setup import Target
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
 from foretide.errors import ControlError, ModelError
 from foretide.planning.batches import batch_model
 from foretide.queueing.model import BatchCosts

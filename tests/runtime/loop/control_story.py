@@ -18,7 +18,7 @@ from foretide.control.actions.registry import (
 )
 from foretide.control.decisions.decision import Wish
 from foretide.control.decisions.effects import EvaluationSettings
-from foretide.control.settings import GuardSettings
+from foretide.control.guards import GuardSettings
 from foretide.workloads.keyed import Keyed
 
 ACTIONS = (

@@ -11,8 +11,7 @@ import foretide as ft
 from foretide.control.actions.registry import Quarantine, SetReplicas
 from foretide.control.decisions.decision import Wish
 from foretide.control.step import Control
-from foretide.control.world.observed import Observed
-from foretide.control.world.setup import OperatorSetup, Setup, Target
+from foretide.control.world.setup import Observed, OperatorSetup, Setup, Target
 from foretide.control_folder.folder import ControlFolder
 from foretide.control_folder.orders import RestartOrder, TargetOrder
 from foretide.metrics.batch import BatchReport

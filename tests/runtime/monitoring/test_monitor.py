@@ -14,7 +14,7 @@ from foretide.metrics.metric import Sample
 from foretide.metrics.snapshot import Fading, Known, Window
 from foretide.runtime.monitoring import monitor as monitor_module
 from foretide.runtime.monitoring.monitor import LatestValues, Monitor
-from foretide.settings.monitoring import MonitorSettings
+from foretide.settings.run import MonitorSettings
 from foretide.spark.executors import WorkerListing
 from foretide.topology.graph import Spout, Topology
 from foretide.topology.sources import Rate

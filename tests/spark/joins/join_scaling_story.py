@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 import foretide as ft
 from foretide.control.actions.registry import SetExecutors
 from foretide.control.decisions.effects import EvaluationSettings
+from foretide.control.guards import GuardSettings
 from foretide.control.policies.hot_keys import HotKeySettings
-from foretide.control.settings import GuardSettings
 from foretide.joins.settings import ScalingSettings, WindowSettings
 from foretide.spark.executors import Executors
 

@@ -14,7 +14,7 @@ import foretide as ft
 from foretide.control.actions.registry import SetJoinPlan
 from foretide.control.decisions.decision import Wish
 from foretide.control.decisions.effects import EvaluationSettings
-from foretide.control.settings import GuardSettings
+from foretide.control.guards import GuardSettings
 from foretide.control_folder.folder import ControlFolder
 from foretide.joins.placement.salts import TAIL
 from foretide.joins.plan import JoinPlan, KeyGrid

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 import foretide as ft
 from foretide.control.decisions.effects import EvaluationSettings
+from foretide.control.guards import GuardSettings
 from foretide.control.policies.hot_keys import HotKeySettings
-from foretide.control.settings import GuardSettings
 from foretide.joins.plan import imbalance
 from foretide.joins.settings import WindowSettings
 from helpers import wait_for

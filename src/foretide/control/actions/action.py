@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from foretide.control.world.observed import Observed
+from foretide.control.world.setup import Observed
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,20 @@
-"""Actions on executors: how many there are, and which of them, alone or by host, get tasks.
+"""Actions on executors (how many there are, and which of them get tasks), and the restart of the query.
 
 Taking an executor out works for stateless and stateful stages alike: Spark reloads the state it held elsewhere.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from foretide.control.actions.action import SECONDS, BaseAction, Cost
-from foretide.control.world.observed import Observed
+from foretide.control.actions.action import RESTART, SECONDS, BaseAction, Cost
+from foretide.control.world.setup import Observed
 from foretide.errors import ActionError
+
+QUERY = "query"
+"""The target of a restart: everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +37,9 @@ class SetExecutors(BaseAction):
         return f"run on {self.count} executor{'s' if self.count > 1 else ''}"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether that many are alive."""
         return len(observed.executors) == self.count
 
     def undo(self, observed: Observed) -> SetExecutors | None:
-        """As many as are alive now."""
         return SetExecutors(len(observed.executors)) if observed.executors else None
 
     @property
@@ -74,7 +76,6 @@ class Quarantine(_WorkerAction):
         return self.worker in observed.quarantined or self.worker not in observed.executors
 
     def undo(self, observed: Observed) -> Release | None:
-        """Let it back in, unless it is out already."""
         return None if self.in_force(observed) else Release(self.worker)
 
 
@@ -88,11 +89,9 @@ class Release(_WorkerAction):
         return f"let worker {self.worker} have tasks again"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether it is not quarantined."""
         return self.worker not in observed.quarantined
 
     def undo(self, observed: Observed) -> Quarantine | None:
-        """Take it out again, if it is out now."""
         return None if self.in_force(observed) else Quarantine(self.worker)
 
 
@@ -115,11 +114,9 @@ class QuarantineHost(_HostAction):
         return f"give the workers of host {self.host} no more tasks"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether none of them gets any."""
         return observed.on_host(self.host) <= observed.quarantined
 
     def undo(self, observed: Observed) -> ReleaseHost | None:
-        """Let them back in, unless all are out already."""
         return None if self.in_force(observed) else ReleaseHost(self.host)
 
 
@@ -133,9 +130,57 @@ class ReleaseHost(_HostAction):
         return f"let the workers of host {self.host} have tasks again"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether none of them is quarantined."""
         return not observed.on_host(self.host) & observed.quarantined
 
     def undo(self, observed: Observed) -> QuarantineHost | None:
         """Take them out again, if all are out now."""
         return QuarantineHost(self.host) if QuarantineHost(self.host).in_force(observed) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Restart(BaseAction):
+    """Start the query again from its checkpoint.
+
+    Attributes:
+        reason: In plain English.
+        state_partitions: New number of partitions of Spark's state; None leaves it.
+        pools: New number of tasks by edge; edges that are not named keep theirs.
+        after: A start after this time (seconds since 1970) counts as done. None: the changes themselves show it.
+    """
+
+    kind: ClassVar[str] = "restart"
+    cost: ClassVar[Cost] = RESTART
+    reason: str
+    state_partitions: int | None = None
+    pools: Mapping[str, int] = field(default_factory=dict)
+    after: float | None = None
+
+    def __post_init__(self) -> None:
+        if min([self.state_partitions or 1, *self.pools.values()]) < 1:
+            raise ActionError(
+                f"state partitions and pools must be 1 or more, got {self.state_partitions} and {dict(self.pools)}"
+            )
+        if self.state_partitions is None and not self.pools and self.after is None:
+            raise ActionError(
+                "a restart that changes nothing needs `after`, the time from which a start counts as done"
+            )
+
+    @property
+    def target(self) -> str:
+        return QUERY
+
+    def describe(self) -> str:
+        changes = [f"a pool of {tasks} behind '{edge}'" for edge, tasks in self.pools.items()]
+        if self.state_partitions is not None:
+            changes.insert(0, f"{self.state_partitions} state partitions")
+        return "restart the query" + (f" with {' and '.join(changes)}" if changes else "") + f": {self.reason}"
+
+    def in_force(self, observed: Observed) -> bool:
+        """Whether it has been started since, and with all the changes."""
+        partitions = self.state_partitions is None or observed.state_partitions == self.state_partitions
+        pools = all(observed.pools.get(edge) == tasks for edge, tasks in self.pools.items())
+        return partitions and pools and (self.after is None or observed.started > self.after)
+
+    def undo(self, observed: Observed) -> None:
+        """A restart is not undone by another one."""
+        del observed

@@ -1,14 +1,11 @@
-"""Every kind of action. A new one is a class in its own file, a line in this one, and a case in the actuator."""
+"""Every kind of action. A new one is a class beside this module, a line in it, and a case in the actuator."""
 
 from __future__ import annotations
 
 from typing import get_args
 
-from foretide.control.actions.admission import SetAdmission
-from foretide.control.actions.executors import Quarantine, QuarantineHost, Release, ReleaseHost, SetExecutors
-from foretide.control.actions.join_plan import SetJoinPlan
-from foretide.control.actions.restart import Restart
-from foretide.control.actions.routes import SetReplicas, SetSplit
+from foretide.control.actions.executors import Quarantine, QuarantineHost, Release, ReleaseHost, Restart, SetExecutors
+from foretide.control.actions.streams import SetAdmission, SetJoinPlan, SetReplicas, SetSplit
 
 __all__ = [
     "ACTIONS",

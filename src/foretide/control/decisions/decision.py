@@ -1,17 +1,20 @@
-"""A decision: what was seen and forecast, what was wanted, what was chosen, and why."""
+"""A decision: what was seen and forecast, wanted and chosen, and why; and decisions and recorded worlds as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
-from foretide.control.actions.registry import Action, Quarantine, Release, SetReplicas, SetSplit
+from foretide import codec
+from foretide.control.actions.registry import ACTIONS, Action, Quarantine, Release, SetReplicas, SetSplit
 from foretide.control.world.setup import ControlMode
 from foretide.control.world.world import World
+from foretide.errors import CodecError
 from foretide.metrics.from_batch import SLOWNESS
 from foretide.metrics.snapshot import Key, Known
 
+T = TypeVar("T")
 Outcome = Literal["better", "worse", "no clear change", "unclear", "never observed"]
 
 _QUERY_METRICS = ("batch", "input_rows_per_second", "processed_rows_per_second", "batch_duration_ms", "latency_mean_ms",
@@ -24,6 +27,9 @@ _WORKER_METRICS = (
     "worker_inbound_queuing_time_ms",
     "worker_cpu_wait_percent",
 )
+
+FORMAT = 1
+"""The number of the JSON format, written with every value."""
 
 ORDERS = "orders"
 """The policy named for what a person ordered."""
@@ -88,9 +94,6 @@ class Effect:
     """What a decision achieved.
 
     Attributes:
-        decision: Which one.
-        outcome: Whether things got better or worse.
-        words: In a sentence.
         metric: What was compared, before and after.
         before: Median before the decision.
         after: Median once its actions were in force.
@@ -113,14 +116,11 @@ class Decision:
     Attributes:
         id: Counts up from 1.
         at: Seconds since 1970.
-        query: Whose.
         mode: `act`, or `advise` if nothing was changed.
         seen: Figures that were measured.
         forecasts: Forecasts that had a vote.
         wishes: What policies wanted, before arbitration and guards.
         chosen: What is to be done: actions with the policy that won and its reason.
-        contests: Wishes that lost against others.
-        guards: What guards changed or stopped.
         problems: Policies that failed, and forecasts that lost their vote, in sentences.
         effects_of_earlier: What earlier decisions achieved, as far as it became known in this cycle.
         effect: What this one achieved; known later.
@@ -190,3 +190,26 @@ def _about(action: Action, world: World) -> Iterator[Key]:
             yield from ((metric, name) for metric in _OPERATOR_METRICS)
         case Quarantine(worker) | Release(worker):
             yield from ((metric, worker) for metric in _WORKER_METRICS)
+
+
+def to_data(value: Any) -> dict[str, Any]:
+    """As dictionaries, lists, texts and numbers."""
+    return {"format": FORMAT, **codec.to_data(value, ACTIONS)}
+
+
+def to_json(value: Any) -> str:
+    """As JSON that `from_json` reads back."""
+    return codec.to_json(to_data(value))
+
+
+def from_json(kind: type[T], text: str) -> T:
+    """The value of that type that was written.
+
+    Raises:
+        CodecError: The text is damaged, or was written in a format that this release cannot read.
+    """
+    data = codec.parse_json(text)
+    written = data.get("format") if isinstance(data, dict) else None
+    if written != FORMAT:
+        raise CodecError("format", f"this release reads format {FORMAT}, got {written}")
+    return codec.from_data(kind, data, ACTIONS)

@@ -75,12 +75,8 @@ def summary(decision: Decision) -> str:
     return "; ".join(decision.problems) or "nothing to do"
 
 
-def explain(decision: Decision) -> list[Part]:
+def explain(decision: Decision) -> Iterator[Part]:
     """What was seen and forecast, what was wanted and changed by guards, what was chosen, expected and achieved."""
-    return [*_parts(decision)]
-
-
-def _parts(decision: Decision) -> Iterator[Part]:
     yield from (Part("Seen", _fact(fact)) for fact in decision.seen)
     yield from (
         Part("Forecast", f"{_fact(fact)} in {number(fact.ahead or 0)} s (by {fact.by})") for fact in decision.forecasts

@@ -88,8 +88,7 @@ class WorkerRecord:
     """A worker that is suspect, out of service or on probation.
 
     Attributes:
-        phase: Watched, out, or in service again on probation.
-        since: When that phase began.
+        since: When its phase began.
         seen: When the worker was last seen in that phase.
         strikes: Cycles in a row in which it was suspect.
         failures: Probes that it has failed.

@@ -69,11 +69,8 @@ class HotKeySettings(Bounded):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class HotKeyState:
-    """The windows that were planned for, by join."""
-
-    windows: Mapping[str, int] = field(default_factory=dict)
+PlannedWindows = Mapping[str, int]
+"""The windows that were planned for, by join."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +80,20 @@ class HotKeys:
     settings: HotKeySettings = field(default_factory=HotKeySettings)
     name: str = "hot_keys"
 
-    def start(self) -> HotKeyState:
+    def start(self) -> PlannedWindows:
         """Nothing planned yet."""
-        return HotKeyState()
+        return {}
 
-    def wish(self, state: HotKeyState, world: World) -> tuple[HotKeyState, list[Wish]]:
+    def wish(self, state: PlannedWindows, world: World) -> tuple[PlannedWindows, list[Wish]]:
         """A plan for every join that has a new window and no change under way."""
-        planned = dict(state.windows)
+        planned = dict(state)
         wishes: list[Wish] = []
         for name, view in world.joins.items():
             if view.windows <= planned.get(name, 0) or view.pending is not None or view.problem is not None:
                 continue
             planned[name] = view.windows
             wishes += self._planned(view, cores_in_service(world))
-        return HotKeyState(planned), wishes + (self._scaled(world) if self.settings.scale and world.joins else [])
+        return planned, wishes + (self._scaled(world) if self.settings.scale and world.joins else [])
 
     def _planned(self, view: JoinView, cores: int) -> list[Wish]:
         """What the planner says, if it says something else than what is in force."""

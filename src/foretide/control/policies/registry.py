@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 from foretide.bounds import Bounded
 from foretide.control.policies.admission import Admission, AdmissionSettings
+from foretide.control.policies.baselines import Reactive, ReactiveSettings, Static
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
-from foretide.control.policies.policy import Policy
 from foretide.control.policies.prediction_error import PredictionError, PredictionErrorSettings
 from foretide.control.policies.processors import Processors, ProcessorSettings
-from foretide.control.policies.reactive import Reactive, ReactiveSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
-from foretide.control.policies.static import Static
+from foretide.control.step import Policy
 
 
 class PolicyKind(NamedTuple):

@@ -61,12 +61,9 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class WorkerHealth:
-    """Compares the workers in service.
+    """Compares the workers in service by values up to `max_age` seconds old.
 
-    Attributes:
-        metrics: What they are compared by.
-        max_age: Seconds after which a value is too old.
-        horizon: Seconds ahead of the forecasts that are compared; None for no forecasts.
+    Forecasts are compared `horizon` seconds ahead; None for no forecasts.
     """
 
     metrics: tuple[HealthMetric, ...]

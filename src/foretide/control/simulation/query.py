@@ -27,7 +27,7 @@ from foretide.control.actions.registry import (
     SetSplit,
 )
 from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
-from foretide.control.world.observed import Observed, shares
+from foretide.control.world.setup import Observed, shares
 from foretide.metrics.snapshot import Key, Snapshot
 from foretide.simulation.batches import BatchRun, Cores, FluidRows, MicroBatches, RowLoad, RowSource
 from foretide.simulation.results import Records

@@ -33,17 +33,12 @@ class ControlScenario:
     Attributes:
         network: Operators and flows. Those with arrivals from outside are spouts, whose replicas cannot be changed. The
             load says how much arrives; only the shares of the spouts are taken from here.
-        pools: Tasks of each operator.
         replicas: Active replicas at the start; operators that are not named start with their whole pool.
         costs: What a batch costs. `cores` is not looked at: executors bring them.
         executors: Executors at the start, named "0", "1" and so on.
-        cores_per_executor: Tasks that each runs at the same time.
         hosts: Machines that executors are spread over.
         executor_range: Fewest and most executors; None if their number cannot be changed.
-        slow_executors: Executors that are slow for a while.
         executor_delay: Seconds from the request for an executor until it is there.
-        restart_seconds: Seconds that a restart takes.
-        name: Name of the query.
     """
 
     network: Network

@@ -19,9 +19,8 @@ from foretide.control.decisions.decision import Decision
 from foretide.control.simulation.query import SimulatedBatch, SimulatedQuery
 from foretide.control.simulation.scenario import ControlScenario
 from foretide.control.step import Control, step
-from foretide.control.world.forecasts import Forecasts
 from foretide.control.world.setup import Target
-from foretide.control.world.world import World
+from foretide.control.world.world import Forecasts, World
 from foretide.simulation.batches import RowLoad
 
 ForecastFunction = Callable[[World], Forecasts]

@@ -1,9 +1,12 @@
-"""What does not change while a query runs (its operators, and what can be changed about them), and the target."""
+"""A query as the control loop knows it: what it is made of, what is in force, and the target.
+
+What is in force is as Spark reports it: not what was planned, and not what was requested.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
@@ -13,6 +16,7 @@ from typing_extensions import Doc
 from foretide.bounds import Bounded
 from foretide.durations import Seconds, parse_duration
 from foretide.errors import ControlError
+from foretide.joins.plan import JoinPlan
 from foretide.queueing.model import Mode
 
 ControlMode = Literal["act", "advise"]
@@ -24,7 +28,6 @@ class OperatorSetup:
     """A spout or bolt as the control loop sees it.
 
     Attributes:
-        name: As in the metrics.
         pool: Tasks that there are, active or not.
         edge: The edge in front of it whose route can be changed; None if there is none.
         spout: Whether it reads from outside.
@@ -47,7 +50,6 @@ class Setup:
     """A query and what can be done to it.
 
     Attributes:
-        query: Its name.
         operators: From the spouts on.
         flows: Which operator sends to which.
         mode: `micro-batch` (stages one after another) or `pipeline` (all at the same time: Spark's real-time mode).
@@ -112,6 +114,69 @@ class Target(Bounded):
     def metric(self) -> str:
         """The metric of the query that is held."""
         return f"latency_{self.quantile}_ms"
+
+
+Weights = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What is in force.
+
+    Attributes:
+        routes: Weights of the tasks behind each edge: slots, or any numbers in that ratio.
+        route_version: The version of the table that the last batch read.
+        executors: Workers that are alive, and the host of each.
+        quarantined: Workers that get no tasks.
+        young: Workers that ran in too few batches to be judged, as every worker starts slowly.
+        drained: Workers and hosts that a person took out; policies leave them alone.
+        admission: Maximum rows of a batch by spout; a spout that is not named has no limit.
+        placements: The worker of each task behind an edge, if tasks stay in place; None for unknown ones.
+        pools: Number of tasks by edge, active or not.
+        started: When the query was started last, in seconds since 1970.
+    """
+
+    routes: Mapping[str, Weights] = field(default_factory=dict)
+    route_version: int | None = None
+    executors: Mapping[str, str] = field(default_factory=dict)
+    quarantined: frozenset[str] = frozenset()
+    young: frozenset[str] = frozenset()
+    drained: frozenset[str] = frozenset()
+    admission: Mapping[str, int | None] = field(default_factory=dict)
+    placements: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    state_partitions: int | None = None
+    pools: Mapping[str, int] = field(default_factory=dict)
+    started: float = 0.0
+    joins: Mapping[str, JoinPlan] = field(default_factory=dict)
+
+    def replicas(self, edge: str) -> int | None:
+        """Tasks behind an edge that get tuples; None if its route is not known."""
+        weights = self.routes.get(edge)
+        return None if weights is None else len(weights) - weights.count(0)
+
+    def shares(self, edge: str) -> Weights | None:
+        """The part of the stream that each task gets."""
+        weights = self.routes.get(edge)
+        return None if weights is None else shares(weights)
+
+    def on_host(self, host: str) -> frozenset[str]:
+        """The live workers of a host."""
+        return frozenset(worker for worker, where in self.executors.items() if where == host)
+
+    @property
+    def in_service(self) -> frozenset[str]:
+        """Live workers that get tasks."""
+        return frozenset(self.executors) - self.quarantined
+
+    def is_drained(self, worker: str) -> bool:
+        """Whether a person took out the worker, or its host."""
+        return worker in self.drained or self.executors.get(worker) in self.drained
+
+
+def shares(weights: Weights) -> Weights:
+    """Weights as parts of 1."""
+    total = sum(weights)
+    return tuple(weight / total for weight in weights) if total > 0 else weights
 
 
 Duration = str | float

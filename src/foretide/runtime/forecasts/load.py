@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import TypeAdapter
 
-from foretide.control.world.forecasts import Forecast, ForecastPoint
+from foretide.control.world.world import Forecast, ForecastPoint
 from foretide.errors import ModelFolderError
 from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast
 from foretide.forecasting.load.calibration import DriftDetector

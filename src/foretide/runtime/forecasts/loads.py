@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from foretide.control.world.forecasts import Forecast
+from foretide.control.world.world import Forecast
 from foretide.errors import ForecastError
 from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.saved import load_model, save_model

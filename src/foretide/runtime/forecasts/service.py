@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from foretide.control.world.forecasts import Forecast, Forecasts
+from foretide.control.world.world import Forecast, Forecasts
 from foretide.metrics.metric import Sample
 from foretide.metrics.snapshot import Key
 from foretide.runtime.forecasts.load import fit_command

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from foretide.control.world.forecasts import Forecast, ForecastPoint
+from foretide.control.world.world import Forecast, ForecastPoint
 from foretide.forecasting.forecaster import LEVELS
 from foretide.forecasting.series import TimeSteps
 from foretide.forecasting.settings import nets_installed

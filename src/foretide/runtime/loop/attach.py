@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from foretide.control.policies.policy import Policy
-    from foretide.control.step import Control
+    from foretide.control.step import Control, Policy
     from foretide.runtime.monitoring.monitor import Monitor
     from foretide.runtime.pipeline.follower import Follower
     from foretide.runtime.pipeline.submit import Controllable

@@ -37,8 +37,8 @@ from foretide.runtime.threads import Worker, guarded
 
 if TYPE_CHECKING:
     from foretide.control.decisions.decision import Decision
-    from foretide.control.world.forecasts import Forecast
     from foretide.control.world.setup import Target
+    from foretide.control.world.world import Forecast
     from foretide.control_folder.folder import ControlFolder
     from foretide.joins.plan import JoinView
     from foretide.metrics.audit import AuditFailure

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 
 from foretide.control.actions.registry import Action, Quarantine, QuarantineHost, Release, ReleaseHost, Restart
 from foretide.control.history import RecordedWorld
-from foretide.control.world.forecasts import Forecasts
-from foretide.control.world.observed import Observed
-from foretide.control.world.setup import Target
-from foretide.control.world.world import World
+from foretide.control.world.setup import Observed, Target
+from foretide.control.world.world import Forecasts, World
 from foretide.errors import ForetideError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from foretide.control.world.forecasts import Forecast
+    from foretide.control.world.world import Forecast
     from foretide.control_folder.folder import ControlFolder
     from foretide.joins.plan import JoinView
     from foretide.metrics.batch import BatchReport

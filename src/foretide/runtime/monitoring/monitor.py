@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport, TaskRun
     from foretide.metrics.snapshot import Smoother
-    from foretide.settings.monitoring import MonitorSettings
+    from foretide.settings.run import MonitorSettings
     from foretide.topology.graph import Topology
 
 _MAX_SERIES = 100_000

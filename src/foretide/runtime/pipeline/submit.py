@@ -34,7 +34,7 @@ from foretide.topology.sources import Stream
 if TYPE_CHECKING:
     from foretide.control.actions.registry import Restart
     from foretide.control.world.setup import Setup
-    from foretide.settings.monitoring import MonitorSettings
+    from foretide.settings.run import MonitorSettings
     from foretide.settings.settings import Settings
     from foretide.spark.executors import Executors
     from foretide.topology.sinks import Sink

@@ -1,7 +1,8 @@
-"""Thresholds, as Kubernetes' Horizontal Pod Autoscaler applies them: desired = ceil(current * metric / target).
+"""Baselines for all other policies: thresholds as in Kubernetes' Horizontal Pod Autoscaler, and no control at all.
 
-The tolerance, the wait before scaling down and the limits on scaling up are those of that autoscaler. In micro-batches
-stages run one after another, so none of them can be busy all the time; there the metric is the sum over all stages.
+The autoscaler wants ceil(current * metric / target) replicas. The tolerance, the wait before scaling down and the
+limits on scaling up are its own. In micro-batches stages run one after another, so none of them can be busy all the
+time; there the metric is the sum over all stages.
 """
 
 from __future__ import annotations
@@ -103,3 +104,17 @@ def _busy(world: World) -> dict[str, float]:
         if (share := world.snapshot.value("utilization", part.name, within=FRESH)) is not None
     }
     return shares if world.setup.mode == "pipeline" else dict.fromkeys(shares, sum(shares.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """Never wishes anything."""
+
+    name: str = "static"
+
+    def start(self) -> None:
+        """No state."""
+
+    def wish(self, state: None, world: World) -> tuple[None, list[Wish]]:  # noqa: ARG002
+        """No wishes."""
+        return None, []

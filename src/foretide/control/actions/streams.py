@@ -1,15 +1,19 @@
-"""Actions on the route of an edge: the ratio in which its tasks share the stream, and how many of them do."""
+"""Actions on streams: how an edge is split over its tasks, how many rows a spout takes, where hot keys of a join go."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from foretide.control.actions.action import BaseAction
-from foretide.control.world.observed import Observed, Weights, shares
+from foretide.control.actions.action import NEXT_WINDOW, BaseAction, Cost
+from foretide.control.world.setup import Observed, Weights, shares
 from foretide.errors import ActionError
+from foretide.joins.plan import JoinPlan
 from foretide.routing.ring import apportion
 
+_MAX_SHOWN = 3
 _TOLERANCE = 1.5 / 1024
 """Shares closer than this are equal: a ring has 1024 slots, and shares are rounded to them."""
 
@@ -37,7 +41,6 @@ class SetSplit(BaseAction):
         return f"split edge '{self.edge}' as {':'.join(f'{part:.0%}' for part in shares(self.weights))}"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether tuples are split like that already."""
         now = observed.routes.get(self.edge)
         if now is None or len(now) != len(self.weights):
             return False
@@ -45,7 +48,6 @@ class SetSplit(BaseAction):
         return difference <= _TOLERANCE or _is_ring_of(now, self.weights)
 
     def undo(self, observed: Observed) -> SetSplit | None:
-        """The split that is in force now."""
         weights = observed.routes.get(self.edge)
         return None if weights is None else SetSplit(self.edge, weights)
 
@@ -102,3 +104,81 @@ class SetReplicas(BaseAction):
 
     def with_amount(self, amount: float) -> SetReplicas:
         return SetReplicas(self.edge, int(amount))
+
+
+@dataclass(frozen=True, slots=True)
+class SetAdmission(BaseAction):
+    """Let a spout take at most `rows` rows in a batch; None lifts the limit."""
+
+    kind: ClassVar[str] = "set-admission"
+    spout: str
+    rows: int | None
+
+    def __post_init__(self) -> None:
+        if self.rows is not None and self.rows < 1:
+            raise ActionError(f"the limit of spout '{self.spout}' must be 1 row or more, got {self.rows}")
+
+    @property
+    def target(self) -> str:
+        return f"spout {self.spout}"
+
+    def describe(self) -> str:
+        if self.rows is None:
+            return f"let spout '{self.spout}' take all that is due"
+        return f"let spout '{self.spout}' take at most {self.rows:,} rows a batch"
+
+    def in_force(self, observed: Observed) -> bool:
+        return observed.admission.get(self.spout) == self.rows
+
+    def undo(self, observed: Observed) -> SetAdmission:
+        return SetAdmission(self.spout, observed.admission.get(self.spout))
+
+    @property
+    def amount(self) -> float:
+        """Rows a batch; infinite without a limit."""
+        return math.inf if self.rows is None else float(self.rows)
+
+    def amount_now(self, observed: Observed) -> float:
+        return self.undo(observed).amount
+
+    def with_amount(self, amount: float) -> SetAdmission:
+        return SetAdmission(self.spout, None if math.isinf(amount) else int(amount))
+
+    def frees_capacity(self, observed: Observed) -> bool:
+        """Never: a lower limit leaves the capacity as it is."""
+        del observed
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class SetJoinPlan(BaseAction):
+    """Split the rows of hot keys over partitions by a plan; all other keys go where the hash sends them.
+
+    Keys are the 32-bit hashes of the join's key columns; `names` are what people call them.
+    """
+
+    kind: ClassVar[str] = "set-join-plan"
+    cost: ClassVar[Cost] = NEXT_WINDOW
+    join: str
+    plan: JoinPlan
+    names: Mapping[int, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def target(self) -> str:
+        return f"join {self.join}"
+
+    def describe(self) -> str:
+        grids = self.plan.grids
+        if not grids:
+            return f"leave all keys of join '{self.join}' to the hash"
+        shapes = [f"{self.names.get(key, key)} as {grid.shape[0]} x {grid.shape[1]}" for key, grid in grids.items()]
+        more = f" and {len(shapes) - _MAX_SHOWN} more" if len(shapes) > _MAX_SHOWN else ""
+        keys = "key" if len(shapes) == 1 else "keys"
+        return f"place {len(shapes)} {keys} of join '{self.join}': {', '.join(shapes[:_MAX_SHOWN])}{more}"
+
+    def in_force(self, observed: Observed) -> bool:
+        return observed.joins.get(self.join) == self.plan
+
+    def undo(self, observed: Observed) -> SetJoinPlan | None:
+        plan = observed.joins.get(self.join)
+        return None if plan is None else SetJoinPlan(self.join, plan)
