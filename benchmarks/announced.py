@@ -25,8 +25,8 @@ from foretide.control.world.forecasts import Forecast, ForecastPoint, Forecasts
 from foretide.control.world.world import World
 from foretide.forecasting.forecaster import LEVELS, State
 from foretide.forecasting.settings import TrainingBudget, WorkerNetSettings
-from foretide.forecasting.workers.forecaster import WorkerForecaster
-from foretide.forecasting.workers.frames import MachineFrame
+from foretide.forecasting.worker_forecaster import WorkerForecaster
+from foretide.forecasting.worker_frames import MachineFrame
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.simulation.fluid import RowLoad

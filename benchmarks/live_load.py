@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import foretide as ft
-from foretide.apps.verify import is_over, origin_of, replay_of, taken_by
+from foretide.apps.experiment import is_over, origin_of, replay_of, taken_by
 from foretide.control.actions.registry import SetReplicas
 from foretide.control.policies.reactive import Reactive, ReactiveSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings

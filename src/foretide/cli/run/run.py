@@ -10,9 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from foretide.apps.app import Load
-from foretide.apps.registry import find_app
-from foretide.apps.verify import Verification
+from foretide.apps.app import Load, find_app
+from foretide.apps.experiment import Verification
 from foretide.cli.options import DurationOption, JsonOption, PlotOption, check_plot
 from foretide.cli.run.runner import AppRun, spark_session, warm_up
 from foretide.cli.run.view import open_view

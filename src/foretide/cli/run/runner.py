@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from foretide.apps.app import App, Load
-from foretide.apps.verify import Verification, is_over, replay_of, taken_by, verify
+from foretide.apps.experiment import Verification, is_over, replay_of, taken_by, verify
 from foretide.metrics.audit import AuditFailure
 from foretide.metrics.batch import BatchReport
 from foretide.reports.run_plot import BatchRow

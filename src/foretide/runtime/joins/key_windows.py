@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from foretide.forecasting.keys.vote import KeyVote
+from foretide.forecasting.key_models import KeyVote
 from foretide.joins.plan import Loads, loads_of
 from foretide.metrics.batch import JoinSide
 from foretide.runtime.forecasts.keys import MODEL
@@ -17,7 +17,7 @@ from foretide.runtime.forecasts.keys import MODEL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from foretide.forecasting.keys.models import Key
+    from foretide.forecasting.key_models import Key
     from foretide.joins.settings import WindowSettings
     from foretide.metrics.batch import BatchReport
     from foretide.runtime.forecasts.keys import LiveKeyForecast
