@@ -23,8 +23,8 @@ from foretide.control.step import Control
 from foretide.control.world.world import Forecast, ForecastPoint, Forecasts, World
 from foretide.forecasting.forecaster import LEVELS, State
 from foretide.forecasting.settings import TrainingBudget, WorkerNetSettings
-from foretide.forecasting.workers.forecaster import WorkerForecaster
-from foretide.forecasting.workers.frames import MachineFrame
+from foretide.forecasting.worker_forecaster import WorkerForecaster
+from foretide.forecasting.worker_frames import MachineFrame
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.simulation.batches import RowLoad

@@ -14,9 +14,9 @@ import numpy as np
 
 from benchmarks.rivals.bootstrap import bootstrap_difference
 from foretide.forecasting.backtest import Backtest, Horizon, roll_ensemble
+from foretide.forecasting.forecaster import percentage_errors
 from foretide.forecasting.history import calendar_seasons
 from foretide.forecasting.load.registry import make_ensemble
-from foretide.forecasting.scores import percentage_errors
 from foretide.reports import draw_backtest
 from foretide.workloads.traces import TRACES, load_trace
 

@@ -31,11 +31,11 @@ from benchmarks.generators.colocated import colocated_steps
 from benchmarks.generators.hot_keys import zipf_windows
 from benchmarks.rivals.key_scores import heavy_recall, top_recall, total_variation
 from benchmarks.rivals.worker_models import arima_one_step, svr_one_step
-from foretide.forecasting.keys.forecaster import KeyNet
-from foretide.forecasting.keys.models import KeyEwma, KeyModel, LastWindow
+from foretide.forecasting.key_models import KeyEwma, KeyModel, LastWindow
+from foretide.forecasting.key_net import KeyNet
 from foretide.forecasting.settings import KeyNetSettings, TrainingBudget, WorkerNetSettings
-from foretide.forecasting.workers.forecaster import WorkerForecaster
-from foretide.forecasting.workers.frames import MachineFrame, WorkerHistory
+from foretide.forecasting.worker_forecaster import WorkerForecaster
+from foretide.forecasting.worker_frames import MachineFrame, WorkerHistory
 
 RECORDING = Path(__file__).parent / "data" / "workers.parquet"
 STEP_SECONDS = 5.0

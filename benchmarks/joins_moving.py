@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.generators.hot_keys import zipf_windows
-from foretide.forecasting.keys.forecaster import KeyNet
-from foretide.forecasting.keys.models import Key, KeyEwma, KeyModel, LastWindow
-from foretide.forecasting.keys.vote import KeyVote
+from foretide.forecasting.key_models import Key, KeyEwma, KeyModel, KeyVote, LastWindow
+from foretide.forecasting.key_net import KeyNet
 from foretide.joins.placement.salts import tail_partition
 from foretide.joins.plan import NO_PLAN, JoinPlan, KeyLoad, TailLoad, fill
 from foretide.joins.planning.planner import plan_join, predict

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import foretide as ft
-from foretide.apps.verify import is_over, origin_of, replay_of, taken_by
+from foretide.apps.experiment import is_over, origin_of, replay_of, taken_by
 from foretide.control.actions.registry import SetReplicas
 from foretide.control.guards import GuardSettings
 from foretide.control.policies.baselines import Reactive, ReactiveSettings

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 import foretide as ft
-from foretide.apps.disturbance import cpu_hog, pin, pin_executors
-from foretide.apps.verify import is_over, origin_of, replay_of, taken_by
+from foretide.apps.experiment import cpu_hog, is_over, origin_of, pin, pin_executors, replay_of, taken_by
 from foretide.control.policies.baselines import Reactive
 from foretide.runtime.monitoring.tuple_latency import latencies
 from foretide.spark.executors import driver_pid

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretide.workloads.checks import check_number, check_seed, check_whole
+from foretide.workloads.generator import check_number, check_seed, check_whole
 
 _QUIET, _BUSY = 2.0, 60.0
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretide.workloads.checks import check_number, check_seed, check_whole
+from foretide.workloads.generator import check_number, check_seed, check_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

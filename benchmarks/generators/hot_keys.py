@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretide.workloads.checks import check_number, check_seed, check_vocabulary, check_whole, check_zipf
+from foretide.workloads.generator import check_number, check_seed, check_vocabulary, check_whole, check_zipf
 from foretide.workloads.randomness import pick, uniform
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretide.forecasting.keys.models import KeyForecast, Window, shares_of
+from foretide.forecasting.key_models import KeyForecast, Window, shares_of
 
 
 def top_recall(forecast: KeyForecast, truth: Window, count: int = 20) -> float:

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 import foretide as ft
-from foretide.apps.app import Load
-from foretide.apps.registry import APPS, find_app
-from foretide.apps.verify import is_over, replay_of, verify
+from foretide.apps.app import APPS, Load, find_app
+from foretide.apps.experiment import is_over, replay_of, verify
 from foretide.topology.validate import find_problems
 from helpers import wait_for
 

@@ -10,7 +10,7 @@ from benchmarks.rivals.worker_models import arima_one_step, svr_one_step
 
 from foretide.errors import BadSeriesError, EnvironmentNotReadyError, NotEnoughHistoryError
 from foretide.forecasting.forecaster import LEVELS
-from foretide.forecasting.keys.models import KeyForecast, shares_of
+from foretide.forecasting.key_models import KeyForecast, shares_of
 
 
 @pytest.mark.parametrize("baseline", [arima_one_step, svr_one_step])

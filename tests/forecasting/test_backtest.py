@@ -5,12 +5,10 @@ import pytest
 
 from foretide.errors import NotEnoughHistoryError
 from foretide.forecasting.backtest import roll, roll_ensemble
-from foretide.forecasting.forecaster import LEVELS
-from foretide.forecasting.history import calendar_seasons, find_seasons
-from foretide.forecasting.load.calibration import DriftDetector
+from foretide.forecasting.forecaster import LEVELS, covered, mape, pinball, rmse, score, smape
+from foretide.forecasting.history import DriftDetector, calendar_seasons, find_seasons
 from foretide.forecasting.load.lags import Ridge
 from foretide.forecasting.load.registry import make, make_ensemble
-from foretide.forecasting.scores import covered, mape, pinball, rmse, score, smape
 from foretide.workloads.traces import load_trace
 
 

@@ -15,8 +15,8 @@ from foretide.forecasting.load.registry import EXTRA_MODELS, NUMPY_MODELS, model
 @pytest.mark.parametrize("name", EXTRA_MODELS)
 def test_a_missing_package_is_named_with_what_to_install(name, monkeypatch):
     kind = model_class(name)
-    mlp._trainer.cache_clear()
-    learners._controller.cache_clear()
+    monkeypatch.setattr(mlp, "_trainer", mlp._trainer.__wrapped__)  # what is cached stays compiled for other tests
+    monkeypatch.setattr(learners, "_controller", learners._controller.__wrapped__)
     for package in [name for name in sys.modules if name.split(".")[0] in kind.needs] + list(kind.needs):
         monkeypatch.setitem(sys.modules, package, None)
     model = kind((1,), ())

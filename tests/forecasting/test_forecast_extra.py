@@ -17,8 +17,8 @@ except foretide.errors.EnvironmentNotReadyError as error:
 @pytest.mark.parametrize(
     ("package", "job"),
     [
-        ("jax", "import foretide.forecasting.workers.forecaster"),
-        ("equinox", "import foretide.forecasting.keys.forecaster"),
+        ("jax", "import foretide.forecasting.worker_forecaster"),
+        ("equinox", "import foretide.forecasting.key_net"),
     ],
 )
 def test_without_the_extra_the_error_says_what_to_install(package, job):
@@ -29,7 +29,7 @@ def test_without_the_extra_the_error_says_what_to_install(package, job):
 
 def test_the_simple_models_of_keys_need_no_extra():
     script = (
-        "import sys, foretide.forecasting.keys.models, foretide.forecasting.workers.frames; print('jax' in sys.modules)"
+        "import sys, foretide.forecasting.key_models, foretide.forecasting.worker_frames; print('jax' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

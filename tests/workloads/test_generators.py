@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import WorkloadError
-from foretide.workloads.checks import MAX_ROW_NUMBER, MAX_ROWS
-from foretide.workloads.generator import Generator
+from foretide.workloads.generator import MAX_ROW_NUMBER, MAX_ROWS, Generator
 from foretide.workloads.keyed import Keyed
 from foretide.workloads.registry import GENERATORS
 from foretide.workloads.requests import RequestLines

@@ -1,13 +1,17 @@
-"""What an application is to the command line: a topology to build, and a way to check what came out."""
+"""The applications by name: each has a topology to build, and a way to check what came out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from foretide.topology.graph import Topology
-from foretide.workloads.curve import Curve
+from foretide.errors import PipelineNotFoundError
+
+if TYPE_CHECKING:
+    from foretide.topology.graph import Topology
+    from foretide.workloads.curve import Curve
 
 
 @dataclass(frozen=True)
@@ -47,3 +51,20 @@ class App:
     ratio: str
     result: str
     truth: Callable[[Any, Load], Any]
+
+
+APPS = {
+    "url-count": "windowed URL count of request lines (predictive-control)",
+    "continuous-queries": "vehicles over the limit and their owners (predictive-control)",
+    "unique-users": "unique users per event and second (storm-at-twitter)",
+    "word-count": "words of tweets, counted in windows (Storm's first example)",
+}
+"""What each application does. Its module has the same name, with underscores."""
+
+
+def find_app(name: str) -> App:
+    """The application of that name, or an error that lists them."""
+    if name not in APPS:
+        raise PipelineNotFoundError(f"there is no application '{name}'; choose one of {', '.join(APPS)}")
+    app: App = import_module(f"foretide.apps.{name.replace('-', '_')}").APP
+    return app

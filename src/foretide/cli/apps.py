@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from foretide.apps.app import Load
-from foretide.apps.registry import APPS, find_app
+from foretide.apps.app import APPS, Load, find_app
 from foretide.cli.console import JsonOption
 from foretide.topology.draw import as_mermaid, as_text
 

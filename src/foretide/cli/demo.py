@@ -20,11 +20,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from foretide.apps.app import Load
-from foretide.apps.disturbance import cpu_hog, pin, pin_executors
-from foretide.apps.registry import APPS, find_app
+from foretide.apps.app import APPS, Load, find_app
+from foretide.apps.experiment import Verification, cpu_hog, origin_of, pin, pin_executors
 from foretide.apps.taxi_join import City, build
-from foretide.apps.verify import Verification, origin_of
 from foretide.cli.console import DurationOption, JsonOption, PlotOption, check_at_least
 from foretide.cli.run import AppRun, spark_session, warm_up
 from foretide.control.decisions.explain import summary

@@ -17,9 +17,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from foretide.apps.app import App, Load
-from foretide.apps.registry import find_app
-from foretide.apps.verify import Verification, is_over, replay_of, taken_by, verify
+from foretide.apps.app import App, Load, find_app
+from foretide.apps.experiment import Verification, is_over, replay_of, taken_by, verify
 from foretide.cli.console import DurationOption, JsonOption, PlotOption, check_plot
 from foretide.cli.settings import ConfigOption, PolicyOption, SetOption, chosen_settings
 from foretide.cli.view import open_view

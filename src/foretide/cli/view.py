@@ -12,13 +12,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from foretide.apps.registry import APPS
+from foretide.apps.app import APPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foretide.apps.app import App
-    from foretide.apps.verify import Verification
+    from foretide.apps.experiment import Verification
     from foretide.reports import BatchRow
     from foretide.runtime.pipeline.submit import Pipeline
     from foretide.spark.sources.port import SourcePort

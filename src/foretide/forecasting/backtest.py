@@ -11,10 +11,9 @@ from functools import partial
 import numpy as np
 
 from foretide.errors import NotEnoughHistoryError
-from foretide.forecasting.forecaster import LEVELS, Floats
+from foretide.forecasting.forecaster import MEDIAN, Floats, Scores, score
 from foretide.forecasting.load.base import Issued, LoadModel
 from foretide.forecasting.load.ensemble import Ensemble
-from foretide.forecasting.scores import Scores, score
 
 Progress = Callable[[float], None]
 Clock = Callable[[], float]
@@ -37,7 +36,7 @@ class Horizon:
     @property
     def median(self) -> Floats:
         """The median of each."""
-        return self.quantiles[:, int(np.argmin(np.abs(LEVELS - 0.5)))]
+        return self.quantiles[:, MEDIAN]
 
     @property
     def scores(self) -> Scores:

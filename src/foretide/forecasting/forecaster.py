@@ -1,4 +1,4 @@
-"""The interface of every model: `learn`, `forecast`, and a state to save and restore.
+"""Forecasts as distributions, and their scores. Every model has `learn`, `forecast`, `state` and `restore`.
 
 ```python
 model = Ewma()
@@ -10,9 +10,9 @@ ahead.mean, ahead.median, ahead.interval(0.9)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ Floats = NDArray[np.float64]
 LEVELS: Floats = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99])
 """The quantiles that every forecast carries."""
 
-Seen_contra = TypeVar("Seen_contra", contravariant=True)
-Forecast_co = TypeVar("Forecast_co", covariant=True)
+MEDIAN = len(LEVELS) // 2
+"""The position of the median among them."""
 
 State = Mapping[str, Any]
 """The state of a model: numbers, strings, lists and NumPy arrays by name, so that it can be saved in a file."""
@@ -55,23 +55,72 @@ class SeriesForecast:
         return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
 
 
-class Forecaster(Protocol[Seen_contra, Forecast_co]):
-    """A model of a load, of the workers of a machine, or of the keys of a stream."""
+def rmse(mean: Floats, truth: Floats) -> float:
+    """The root of the mean squared error.
 
-    name: ClassVar[str]
-
-    def learn(self, seen: Sequence[Seen_contra]) -> None:
-        """Learn the next observations, oldest first."""
-
-    def forecast(self, horizon: int) -> Forecast_co:
-        """The forecast of the next `horizon` steps. Raises `NotEnoughHistoryError` before anything was learnt."""
-
-    def state(self) -> State:
-        """Everything that another process needs to continue from here."""
-
-    def restore(self, state: State) -> None:
-        """Continue from a saved state: the same input then gives the same forecasts."""
+    >>> rmse(np.array([1.0, 2.0]), np.array([1.0, 4.0])) == 2**0.5
+    True
+    """
+    return float(np.sqrt(np.mean((mean - truth) ** 2)))
 
 
-LoadForecaster = Forecaster[float | None, SeriesForecast]
-"""Models of one series of non-negative numbers, a value each step."""
+def percentage_errors(median: Floats, truth: Floats) -> Floats:
+    """The absolute error as a share of the truth, where that is positive (zeros have no percentage)."""
+    positive = truth > 0
+    shares: Floats = np.abs(median[positive] - truth[positive]) / truth[positive]
+    return shares
+
+
+def mape(median: Floats, truth: Floats) -> float:
+    """The mean absolute percentage error over positive truths, as a share; 0 if there is none."""
+    shares = percentage_errors(median, truth)
+    return float(shares.mean()) if len(shares) else 0.0
+
+
+def smape(median: Floats, truth: Floats) -> float:
+    """The symmetric one: errors as a share of the average of forecast and truth, from 0 to 2."""
+    total = np.abs(median) + np.abs(truth)
+    errors = np.divide(2 * np.abs(median - truth), total, out=np.zeros_like(total), where=total > 0)
+    return float(errors.mean())
+
+
+def pinball(quantiles: Floats, truth: Floats) -> float:
+    """The pinball loss averaged over `LEVELS`; twice that approaches the CRPS as levels get many."""
+    errors = truth[:, None] - quantiles
+    return float(np.maximum(LEVELS * errors, (LEVELS - 1) * errors).mean())
+
+
+def covered(quantiles: Floats, truth: Floats, coverage: float) -> float:
+    """The share of truths inside the central interval of that coverage, whose bounds must be among `LEVELS`."""
+    low, high = (int(np.argmin(np.abs(LEVELS - level))) for level in ((1 - coverage) / 2, (1 + coverage) / 2))
+    return float(np.mean((truth >= quantiles[:, low]) & (truth <= quantiles[:, high])))
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One model on one series at one horizon. Percentages are shares; `relative_rmse` is 1 for the last value."""
+
+    rmse: float
+    relative_rmse: float
+    mape: float
+    smape: float
+    mae: float
+    pinball: float
+    coverage_80: float
+    coverage_95: float
+
+
+def score(mean: Floats, quantiles: Floats, truth: Floats, last: Floats) -> Scores:
+    """All scores; `last` is the value that was last known when each forecast was made."""
+    median = quantiles[:, MEDIAN]
+    own, base = rmse(mean, truth), rmse(last, truth)
+    return Scores(
+        rmse=own,
+        relative_rmse=own / base if base > 0 else (1.0 if own == 0 else float("inf")),
+        mape=mape(median, truth),
+        smape=smape(median, truth),
+        mae=float(np.abs(median - truth).mean()),
+        pinball=pinball(quantiles, truth),
+        coverage_80=covered(quantiles, truth, 0.8),
+        coverage_95=covered(quantiles, truth, 0.95),
+    )

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -109,16 +108,6 @@ class Affine(eqx.Module):
         return value @ self.weight + self.bias
 
 
-@dataclass(frozen=True, slots=True)
-class FittedNet(Generic[Net]):
-    """A trained net and its loss on the validation share; `losses` are those of all seeds."""
-
-    net: Net
-    loss: float
-    losses: tuple[float, ...]
-    epochs: int
-
-
 Loss = Callable[[Any, Any, Array], Array]
 """Net, data and a random key in; the loss of one gradient step out. No closure, so that it compiles once."""
 
@@ -134,20 +123,17 @@ def fit(
     budget: TrainingBudget,
     key: Array,
     warm: Net | None = None,
-) -> FittedNet[Net]:
-    """The net with the lowest validation loss among several seeds, or a `warm` net trained further."""
+) -> tuple[Net, float]:
+    """The net with the lowest validation loss among several seeds, or a `warm` net trained further; and that loss."""
     trained = []
     for each in jax.random.split(key, 1 if warm is not None else budget.seeds):
         initial, draws = jax.random.split(each)
         trained.append(_trained(make(initial) if warm is None else warm, loss, score, data, budget, draws))
-    best = min(trained, key=lambda one: one[1])
-    return FittedNet(best[0], best[1], tuple(one[1] for one in trained), best[2])
+    return min(trained, key=lambda one: one[1])
 
 
-def _trained(
-    net: Net, loss: Loss, score: Score, data: Any, budget: TrainingBudget, key: Array
-) -> tuple[Net, float, int]:
-    """The best net of all epochs, its validation loss, and its epoch.
+def _trained(net: Net, loss: Loss, score: Score, data: Any, budget: TrainingBudget, key: Array) -> tuple[Net, float]:
+    """The best net of all epochs, and its validation loss.
 
     The initial weights are a candidate at the end, so training never makes a net worse; but they do not count for the
     patience, because a net may have to get worse than the last value before it gets better.
@@ -166,9 +152,9 @@ def _trained(
             best = (found, epoch, smooth)
         elif epoch - best[1] >= budget.patience:
             break
-    lowest, at, values = min(before, best, key=lambda one: one[0])
+    lowest, _, values = min(before, best, key=lambda one: one[0])
     joined: Net = eqx.combine(values, fixed)
-    return joined, lowest, at
+    return joined, lowest
 
 
 def weights_of(net: eqx.Module) -> list[Floats]:

@@ -97,14 +97,15 @@ def load_model(folder: Path) -> tuple[LoadModel | Ensemble, ModelCard]:
     Raises:
         ModelFolderError: There is none, it is damaged, or it was saved by another version.
     """
-    about = _about(folder)
+    state, about = load_state(folder)
     try:
         card = _card(about)
-        model = _new_model(card, about["members"])
-        model.restore(_with_arrays(about["state"], _arrays(folder, about)))
+        shape = (card.horizons, card.seasons, card.seed)
+        model = make_ensemble(*shape, about["members"]) if card.model == ENSEMBLE else make(card.model, *shape)
+        model.restore(state)
+    except ModelFolderError:
+        raise
     except (KeyError, TypeError, ValueError, IndexError, ForecastError) as error:
-        if isinstance(error, ModelFolderError):
-            raise
         raise ModelFolderError(f"the model in '{folder}' is damaged ({error!r}); train it again.") from error
     return model, card
 
@@ -120,12 +121,6 @@ def load_state(folder: Path) -> tuple[State, Mapping[str, Any]]:
         return _with_arrays(about["state"], _arrays(folder, about)), about
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise ModelFolderError(f"the model in '{folder}' is damaged ({error!r}); train it again.") from error
-
-
-def _new_model(card: ModelCard, members: list[str]) -> LoadModel | Ensemble:
-    if card.model == ENSEMBLE:
-        return make_ensemble(card.horizons, card.seasons, card.seed, members)
-    return make(card.model, card.horizons, card.seasons, card.seed)
 
 
 def _about(folder: Path) -> dict[str, Any]:

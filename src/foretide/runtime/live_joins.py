@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from foretide.errors import JoinPlanError
-from foretide.forecasting.keys.vote import KeyVote
+from foretide.forecasting.key_models import KeyVote
 from foretide.joins.placement.salts import tail_partition
 from foretide.joins.plan import JoinCost, JoinView, Loads, loads_of, with_imbalance
 from foretide.joins.settings import WindowSettings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from foretide.control_folder.folder import ControlFolder
-    from foretide.forecasting.keys.models import Key
+    from foretide.forecasting.key_models import Key
     from foretide.joins.plan import DefaultPartition, JoinPlan
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport

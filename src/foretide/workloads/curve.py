@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from foretide.errors import WorkloadError
-from foretide.workloads.checks import check_number, check_seed, check_whole, json_object
+from foretide.workloads.generator import check_number, check_seed, check_whole, json_object
 from foretide.workloads.randomness import random_counts, random_rows_before, uniform
 from foretide.workloads.traces import load_trace
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from foretide.workloads.checks import (
+from foretide.workloads.generator import (
     MAX_ROW_NUMBER,
     check_range,
     check_seed,
@@ -60,8 +60,8 @@ class Keyed:
         check_range(first, last)
         number = np.arange(first, last)
         key = pick(self._cumulative(), uniform(self.seed, "keyed.key", first, last))
-        if self.change_every and last > first:
-            key = self._permuted(key, number // self.change_every)
+        if self.change_every:
+            key = keys_of_ranks(key, self.keys, self.seed, "keyed", number // self.change_every)
         return pa.record_batch([pa.array(key), pa.array(number)], schema=self.schema)
 
     def _cumulative(self) -> NDArray[np.float64]:
@@ -69,11 +69,16 @@ class Keyed:
             return headed_cumulative(self.hot_share, self.keys - 1, self.zipf)
         return zipf_cumulative(self.keys, self.zipf)
 
-    def _permuted(self, rank: NDArray[np.int64], epoch: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The key of each rank in its epoch."""
-        first, last = int(epoch[0]), int(epoch[-1]) + 1
-        salts = np.stack([words(self.seed, f"keyed.salt{n}", first, last) for n in range(_ROUNDS)])
-        return permuted(rank.astype(np.uint64), self.keys, salts[:, epoch - first]).astype(np.int64)
+
+def keys_of_ranks(
+    rank: NDArray[np.int64], size: int, seed: int, stream: str, epoch: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The key of each rank in its epoch: each epoch of a named stream has a random permutation of [0, size)."""
+    if not rank.size:
+        return rank
+    first, last = int(epoch.min()), int(epoch.max()) + 1
+    salts = np.stack([words(seed, f"{stream}.salt{n}", first, last) for n in range(_ROUNDS)])
+    return permuted(rank.astype(np.uint64), size, salts[:, epoch - first]).astype(np.int64)
 
 
 def permuted(values: NDArray[np.uint64], size: int, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:

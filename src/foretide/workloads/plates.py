@@ -13,39 +13,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from foretide.workloads.checks import check_number, check_range, check_seed, check_vocabulary
-from foretide.workloads.generator import joined
-from foretide.workloads.randomness import uniform
+from foretide.workloads.generator import check_number, check_range, check_seed, check_vocabulary, joined
+from foretide.workloads.randomness import choose, normal, uniform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_FIRST_NAMES = (
-    "Ada",
-    "Alan",
-    "Barbara",
-    "Claude",
-    "Edsger",
-    "Emmy",
-    "Grace",
-    "Ida",
-    "John",
-    "Katherine",
-    "Niklaus",
-)
-_LAST_NAMES = (
-    "Abel",
-    "Bauer",
-    "Cohen",
-    "Dubois",
-    "Evans",
-    "Fischer",
-    "Garcia",
-    "Huang",
-    "Ivanov",
-    "Jensen",
-    "Kim",
-)
+_FIRST_NAMES = ("Ada", "Alan", "Barbara", "Claude", "Edsger", "Emmy", "Grace", "Ida", "John", "Katherine", "Niklaus")
+_LAST_NAMES = ("Abel", "Bauer", "Cohen", "Dubois", "Evans", "Fischer", "Garcia", "Huang", "Ivanov", "Jensen", "Kim")
 
 
 @dataclass(frozen=True)
@@ -81,19 +56,17 @@ class Plates:
     def rows(self, first: int, last: int) -> pa.RecordBatch:
         """Passages [first, last)."""
         check_range(first, last)
-        vehicle = _choose(self.vehicles, uniform(self.seed, "plates.plate", first, last))
+        vehicle = choose(self.vehicles, uniform(self.seed, "plates.plate", first, last))
         return pa.record_batch(
             [_plates(self.vehicles).take(pa.array(vehicle)), pa.array(self._speeds(first, last))],
             schema=self.schema,
         )
 
     def _speeds(self, first: int, last: int) -> NDArray[np.float64]:
-        """Speeds by Box and Muller, in tenths of km/h, so that no machine's last digit shows."""
-        radius = np.sqrt(-2 * np.log1p(-uniform(self.seed, "plates.radius", first, last)))
-        normal = radius * np.cos(2 * math.pi * uniform(self.seed, "plates.angle", first, last))
+        """Log-normal speeds in tenths of km/h, so that no machine's last digit shows."""
         median = math.log(self.limit) - self.spread * NormalDist().inv_cdf(1 - self.speeding)
-        speeds: NDArray[np.float64] = np.round(np.exp(median + self.spread * normal), 1)
-        return speeds
+        speeds: NDArray[np.float64] = np.exp(median + self.spread * normal(self.seed, "plates", first, last))
+        return np.round(speeds, 1)
 
 
 def owners(vehicles: int, seed: int) -> pa.Table:
@@ -104,18 +77,13 @@ def owners(vehicles: int, seed: int) -> pa.Table:
     """
     check_vocabulary("vehicles", vehicles)
     check_seed(seed)
-    given = _choose(len(_FIRST_NAMES), uniform(seed, "owners.given", 0, vehicles))
-    family = _choose(len(_LAST_NAMES), uniform(seed, "owners.family", 0, vehicles))
-    check = _choose(90, uniform(seed, "owners.licence", 0, vehicles)) + 10
+    given = choose(len(_FIRST_NAMES), uniform(seed, "owners.given", 0, vehicles))
+    family = choose(len(_LAST_NAMES), uniform(seed, "owners.family", 0, vehicles))
+    check = choose(90, uniform(seed, "owners.licence", 0, vehicles)) + 10
     names = joined(pa.array(_FIRST_NAMES).take(pa.array(given)), " ", pa.array(_LAST_NAMES).take(pa.array(family)))
     numbers = pa.array(np.arange(vehicles) + 10_000_000).cast(pa.string())
     licences = joined("L", numbers, "-", pa.array(check).cast(pa.string()))
     return pa.table({"plate": _plates(vehicles), "name": names, "licence": licences})
-
-
-def _choose(size: int, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-    """One of `size` equally likely entries for each number in [0, 1)."""
-    return (numbers * size).astype(np.int64)
 
 
 @lru_cache(maxsize=8)

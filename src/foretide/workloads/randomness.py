@@ -11,6 +11,7 @@ places from its own number.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -19,7 +20,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
 
 _WORDS_PER_COUNT = 4  # Philox makes four words for each value of its counter
 
@@ -46,6 +46,18 @@ def uniform(seed: int, stream: str, first: int, last: int) -> NDArray[np.float64
     numbers = (words(seed, stream, first, last) >> np.uint64(11)).astype(np.float64)
     numbers *= 2.0**-53
     return numbers
+
+
+def normal(seed: int, stream: str, first: int, last: int) -> NDArray[np.float64]:
+    """A standard normal number for each of the rows [first, last) of a named stream, by Box and Muller."""
+    radius = np.sqrt(-2 * np.log1p(-uniform(seed, f"{stream}.radius", first, last)))
+    numbers: NDArray[np.float64] = radius * np.cos(2 * math.pi * uniform(seed, f"{stream}.angle", first, last))
+    return numbers
+
+
+def choose(size: int, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """One of `size` equally likely entries for each number in [0, 1)."""
+    return (numbers * size).astype(np.int64)
 
 
 def pick(cumulative: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.int64]:

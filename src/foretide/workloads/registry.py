@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from foretide.errors import WorkloadError
-from foretide.workloads.checks import json_object
+from foretide.workloads.generator import json_object
 from foretide.workloads.keyed import Keyed
 from foretide.workloads.plates import Plates
 from foretide.workloads.requests import RequestLines

@@ -9,8 +9,15 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from foretide.workloads.checks import check_range, check_seed, check_share, check_vocabulary, check_zipf
-from foretide.workloads.generator import joined, numbered
+from foretide.workloads.generator import (
+    check_range,
+    check_seed,
+    check_share,
+    check_vocabulary,
+    check_zipf,
+    joined,
+    numbered,
+)
 from foretide.workloads.randomness import headed_cumulative, pick, uniform
 
 _START = 1190146243  # the second in which the public trace begins

@@ -6,14 +6,13 @@ say; `Curve.from_trace("taxi", ...)` has recorded counts of taxi passengers.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from foretide.workloads.checks import (
+from foretide.workloads.generator import (
     MAX_ROW_NUMBER,
     check_range,
     check_seed,
@@ -22,8 +21,8 @@ from foretide.workloads.checks import (
     check_whole,
     check_zipf,
 )
-from foretide.workloads.keyed import permuted
-from foretide.workloads.randomness import pick, shares_cumulative, uniform, words, zipf_cumulative
+from foretide.workloads.keyed import keys_of_ranks
+from foretide.workloads.randomness import choose, normal, pick, shares_cumulative, uniform, zipf_cumulative
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +32,6 @@ PASSENGERS = (0.70, 0.15, 0.06, 0.04, 0.03, 0.02)
 
 _MEDIAN_FARE = 11.0
 _FARE_SPREAD = 0.5
-_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -75,10 +73,9 @@ class TaxiOrders:
         return pa.record_batch([pa.array(column) for column in columns], schema=self.schema)
 
     def _fares(self, first: int, last: int) -> NDArray[np.float64]:
-        """Log-normal fares by Box and Muller, in tenths, so that no machine's last digit shows."""
-        radius = np.sqrt(-2 * np.log1p(-uniform(self.seed, "taxi.fare.radius", first, last)))
-        normal = radius * np.cos(2 * math.pi * uniform(self.seed, "taxi.fare.angle", first, last))
-        fares: NDArray[np.float64] = np.round(_MEDIAN_FARE * np.exp(_FARE_SPREAD * normal), 1)
+        """Log-normal fares in tenths, so that no machine's last digit shows."""
+        logs = _FARE_SPREAD * normal(self.seed, "taxi.fare", first, last)
+        fares: NDArray[np.float64] = np.round(_MEDIAN_FARE * np.exp(logs), 1)
         return fares
 
 
@@ -115,7 +112,7 @@ class VehiclePositions:
     def rows(self, first: int, last: int) -> pa.RecordBatch:
         """Positions [first, last)."""
         check_range(first, last)
-        vehicle = (uniform(self.seed, "taxi.vehicle", first, last) * self.vehicles).astype(np.int64)
+        vehicle = choose(self.vehicles, uniform(self.seed, "taxi.vehicle", first, last))
         cell = _cells(self, "positions", first, last)
         free = uniform(self.seed, "taxi.free", first, last) < self.free_share
         return pa.record_batch([pa.array(vehicle), pa.array(cell), pa.array(free)], schema=self.schema)
@@ -131,13 +128,9 @@ def _check_city(seed: int, cells: int, zipf: float, move_every: int) -> None:
 def _cells(city: TaxiOrders | VehiclePositions, stream: str, first: int, last: int) -> NDArray[np.int64]:
     """The cell of each row: ranks are drawn for each stream, but both send them to the same cells."""
     rank = pick(zipf_cumulative(city.cells, city.zipf), uniform(city.seed, f"taxi.{stream}.cell", first, last))
-    if first == last:
-        return rank
     number = np.arange(first, last)
     period = np.zeros_like(number)
     if city.move_every:
         period, since = np.divmod(number, city.move_every)
         period += uniform(city.seed, f"taxi.{stream}.fade", first, last) < since / city.move_every
-    begin, end = int(period.min()), int(period.max()) + 1
-    salts = np.stack([words(city.seed, f"taxi.salt{n}", begin, end) for n in range(_ROUNDS)])
-    return permuted(rank.astype(np.uint64), city.cells, salts[:, period - begin]).astype(np.int64)
+    return keys_of_ranks(rank, city.cells, city.seed, "taxi", period)

@@ -6,12 +6,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 
-from foretide.workloads.checks import check_range, check_seed, check_share, check_vocabulary, check_zipf
-from foretide.workloads.generator import joined, numbered
-from foretide.workloads.randomness import headed_cumulative, pick, shares_cumulative, uniform, zipf_cumulative
+from foretide.workloads.generator import (
+    check_range,
+    check_seed,
+    check_share,
+    check_vocabulary,
+    check_zipf,
+    joined,
+    numbered,
+)
+from foretide.workloads.randomness import choose, headed_cumulative, pick, shares_cumulative, uniform, zipf_cumulative
 
 HASHTAG_SHARE = 0.5
 """The share of tweets with a hashtag."""
@@ -78,7 +84,7 @@ class Tweets:
         return pa.record_batch([_users(self.users).take(pa.array(user)), text], schema=self.schema)
 
     def _phrase(self, stream: str, first: int, last: int) -> pa.Array:
-        index = (uniform(self.seed, stream, first, last) * _PHRASES).astype(np.int64)
+        index = choose(_PHRASES, uniform(self.seed, stream, first, last))
         return _phrases(self.seed, self.words, self.zipf).take(pa.array(index))
 
 

@@ -8,10 +8,10 @@ from benchmarks.rivals.bootstrap import bootstrap_difference
 
 from foretide.errors import ModelFolderError
 from foretide.forecasting.backtest import roll_ensemble
+from foretide.forecasting.forecaster import percentage_errors
 from foretide.forecasting.history import calendar_seasons
 from foretide.forecasting.load.ensemble_weights import Weights
 from foretide.forecasting.load.registry import NUMPY_MODELS, available, make_ensemble
-from foretide.forecasting.scores import percentage_errors
 from foretide.workloads.traces import load_trace
 
 SIMPLE = ("last value", "seasonal last value", "moving average", "ewma", "linear regression")

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.generators.colocated import colocated_steps
 
 from foretide.forecasting.settings import TrainingBudget, WorkerNetSettings
-from foretide.forecasting.workers.frames import MachineFrame
+from foretide.forecasting.worker_frames import MachineFrame
 from foretide.metrics.metric import Sample
 from foretide.runtime.forecasts.service import ForecastService
 from foretide.runtime.forecasts.worker_process import WorkerNetProcess, WorkerNetRequest, relative_errors

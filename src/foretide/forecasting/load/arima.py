@@ -28,16 +28,12 @@ class Arima(LoadModel):
     corrects_mean: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("statsforecast",)
     refit_every = 2000
+    reach = _WINDOW  # long enough for the unknown first errors to fade
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._order: tuple[int, int, int] | None = None
         self._ar, self._ma, self._mean_level, self._top = np.zeros(0), np.zeros(0), 0.0, 0.0
-
-    @property
-    def reach(self) -> int:
-        """Long enough for the unknown first errors to fade."""
-        return _WINDOW
 
     @property
     def ready(self) -> bool:

@@ -15,16 +15,20 @@ import numpy as np
 
 from foretide.errors import NotEnoughHistoryError
 from foretide.forecasting.forecaster import Floats, SeriesForecast, State
-from foretide.forecasting.history import LIMIT, History, Mask, checked, windows
-from foretide.forecasting.load.calibration import (
+from foretide.forecasting.history import (
+    LIMIT,
     REACH,
     WINDOW,
     Calibration,
     DriftDetector,
+    History,
+    Mask,
     calibrate,
+    checked,
     movement,
     scaled_errors,
     uncalibrated,
+    windows,
 )
 from foretide.forecasting.load.registry import HORIZONS
 
@@ -38,6 +42,10 @@ class Points:
 
     centre: Floats
     mean: Floats | None = None
+
+    def rows(self, start: int, stop: int) -> Points:
+        """Those of some of the steps."""
+        return Points(self.centre[start:stop], None if self.mean is None else self.mean[start:stop])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +127,8 @@ class LoadModel(ABC):
         forced = False
         while done < len(values):
             if not forced:
-                forced = self._drifted(values[done], known[done], self._last_centre())
+                centre = float(self._centres[-1, 0]) if len(self._centres) else None
+                forced = self._drifted(values[done], known[done], centre)
             stop = done + self._until_fit()
             part, forced = self._part(values[done:stop], known[done:stop], refit=forced)
             parts.append(part)
@@ -143,17 +152,13 @@ class LoadModel(ABC):
             self._history.extend(values[1:], known[1:])
         else:
             self._history.extend(values, known)
-        points = self._points_from(first)
+        points = self.predict(windows(self._history.values, first, self.reach), self.horizons)
         stop = self._first_drift(values, known, points.centre)
         drifted = stop < len(values)
         if drifted:
             keep = first + stop
             self._history.values, self._history.known = self._history.values[:keep], self._history.known[:keep]
-        mean = None if points.mean is None else points.mean[:stop]
-        return self._issue(Points(points.centre[:stop], mean), first), drifted
-
-    def _points_from(self, first: int) -> Points:
-        return self.predict(windows(self._history.values, first, self.reach), self.horizons)
+        return self._issue(points.rows(0, stop), first), drifted
 
     def _issue(self, points: Points, first: int) -> Issued:
         """Store the centres, and add quantiles from the errors known at each step."""
@@ -169,7 +174,7 @@ class LoadModel(ABC):
                 self._calibration = self._calibrated(first + place + 1)
             stop = min(steps, place + _CALIBRATE_EVERY - (self.count + 1) % _CALIBRATE_EVERY)
             quantiles[place:stop] = self._calibration.quantiles(points.centre[place:stop], unit[place:stop])
-            mean[place:stop] = self._mean(Points(points.centre[place:stop], _rows(points.mean, place, stop)))
+            mean[place:stop] = self._mean(points.rows(place, stop))
             self.count += stop - place
             place = stop
         return Issued(mean, quantiles, np.full(steps, self.ready))
@@ -211,9 +216,6 @@ class LoadModel(ABC):
         return min(doubling, regular) - count
 
     # ---- drift
-
-    def _last_centre(self) -> float | None:
-        return float(self._centres[-1, 0]) if len(self._centres) else None
 
     def _drifted(self, value: float, known: bool, centre: float | None) -> bool:  # noqa: FBT001
         if centre is None or not known or not self.refit_every:
@@ -283,7 +285,3 @@ class LoadModel(ABC):
     def _nothing(self) -> Issued:
         shape = (0, len(self.horizons))
         return Issued(np.empty(shape), np.empty((*shape, self._calibration.offsets.shape[1])), np.empty(0, np.bool_))
-
-
-def _rows(array: Floats | None, start: int, stop: int) -> Floats | None:
-    return None if array is None else array[start:stop]

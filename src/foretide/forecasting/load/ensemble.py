@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -47,8 +47,7 @@ class EnsembleReport:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(NamedTuple):
     """Forecasts of all members after some steps, and the combined forecasts before any fall-back."""
 
     means: Floats  # steps x horizons x members
@@ -105,15 +104,13 @@ class Ensemble:
         values, known = values[skipped:], known[skipped:]
         table = self._extended(issued)
         ready = np.stack([each.ready for each in issued], axis=1)
-        mean, quantiles = (
-            np.empty((len(values), len(self.horizons))),
-            np.empty((len(values), *table.combined_quantiles.shape[1:])),
-        )
+        mean = np.empty((len(values), len(self.horizons)))
+        quantiles = np.empty((*mean.shape, len(LEVELS)))
         losses = self._losses(table, values)
         for step in range(len(values)):
             self._check(table, step, values[step], losses[step], known=bool(known[step]))
             mean[step], quantiles[step] = self._forecast_from(table, len(self._pending.means) + step, ready[step])
-        self._pending = _tail(table, max(self.horizons))
+        self._pending = _Table(*(array[-max(self.horizons) :].copy() for array in table))
         return Issued(mean, quantiles, np.ones(len(values), dtype=np.bool_))
 
     def _extended(self, issued: Sequence[Issued]) -> _Table:
@@ -169,14 +166,11 @@ class Ensemble:
         for_mean, for_quantiles = (self._at_steps(weights, horizon) for weights in self._in_force())
         return SeriesForecast((for_mean * means).sum(axis=1), _averaged(for_quantiles, quantiles))
 
-    def _ready(self) -> Mask:
-        return np.array([member.ready for member in self.members])
-
     def _in_force(self) -> tuple[Floats, Floats]:
         """The weights of the mean and of the quantiles, after any fall-back."""
         last = np.zeros(len(self.members))
         last[0] = 1.0
-        ready, weights = self._ready(), self._weights
+        ready, weights = np.array([member.ready for member in self.members]), self._weights
         return (
             np.where(weights.mean_falls_back()[:, None], last, weights.for_mean(ready)),
             np.where(weights.quantiles_fall_back()[:, None], last, weights.for_quantiles(ready)),
@@ -237,10 +231,7 @@ class Ensemble:
             "names": [member.name for member in self.members],
             "members": {str(place): member.state() for place, member in enumerate(self.members)},
             "weights": self._weights.state(),
-            "means": self._pending.means,
-            "quantiles": self._pending.quantiles,
-            "combined_mean": self._pending.combined_mean,
-            "combined_quantiles": self._pending.combined_quantiles,
+            **self._pending._asdict(),
         }
 
     def restore(self, state: State) -> None:
@@ -255,20 +246,10 @@ class Ensemble:
         self.horizons = self.members[0].horizons
         self._weights = Weights(len(self.horizons), len(self.members))
         self._weights.restore(state["weights"])
-        arrays = (np.array(state[name]) for name in ("means", "quantiles", "combined_mean", "combined_quantiles"))
-        self._pending = _Table(*arrays)
+        self._pending = _Table(*(np.array(state[name]) for name in _Table._fields))
 
 
 def _averaged(weights: Floats, quantiles: Floats) -> Floats:
     """Quantiles averaged in logarithms: steps x levels, from weights (steps x members) and steps x members x levels."""
     averaged: Floats = np.expm1((weights[:, :, None] * np.log1p(quantiles)).sum(axis=1))
     return averaged
-
-
-def _tail(table: _Table, size: int) -> _Table:
-    return _Table(
-        *(
-            array[-size:].copy()
-            for array in (table.means, table.quantiles, table.combined_mean, table.combined_quantiles)
-        )
-    )

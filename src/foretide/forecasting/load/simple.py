@@ -21,11 +21,7 @@ class LastValue(LoadModel):
     """The last value (pa-sps: Basic)."""
 
     name: ClassVar[str] = "last value"
-
-    @property
-    def reach(self) -> int:
-        """One value."""
-        return 1
+    reach = 1
 
     def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
         """The last value of each window."""
@@ -73,12 +69,7 @@ class MovingAverage(LoadModel):
     """The average of the last 6 values."""
 
     name: ClassVar[str] = "moving average"
-    span = 6
-
-    @property
-    def reach(self) -> int:
-        """The span."""
-        return self.span
+    reach = 6
 
     def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
         """The average of each window."""
@@ -90,14 +81,10 @@ class Ewma(LoadModel):
 
     name: ClassVar[str] = "ewma"
     refit_every = 1000
+    reach = 64  # older values have a negligible weight
     _rates = (0.08, 0.15, 0.3, 0.5, 0.7, 0.9)
     _recent = 3000
     _rate = 0.3
-
-    @property
-    def reach(self) -> int:
-        """Older values have a negligible weight."""
-        return 64
 
     def fit(self, values: Floats) -> None:
         """Take the rate with the smallest errors one step ahead, in logarithms, over the recent values."""
@@ -130,18 +117,13 @@ class LinearTrend(LoadModel):
     """A straight line through the last 12 values (pa-sps: LR)."""
 
     name: ClassVar[str] = "linear regression"
-    span = 12
-
-    @property
-    def reach(self) -> int:
-        """The span."""
-        return self.span
+    reach = 12
 
     def predict(self, seen: Floats, horizons: Sequence[int]) -> Points:
         """The line of each window, extrapolated; errors are measured from a bounded centre."""
-        place = np.arange(self.span) - (self.span - 1) / 2
+        place = np.arange(self.reach) - (self.reach - 1) / 2
         slope = seen @ (place / (place @ place))
-        ahead = np.array(horizons) + (self.span - 1) / 2
+        ahead = np.array(horizons) + (self.reach - 1) / 2
         line = np.maximum(seen.mean(axis=1)[:, None] + slope[:, None] * ahead, 0.0)
         lowest, highest = 0.5 * seen.min(axis=1)[:, None], 2.0 * seen.max(axis=1)[:, None]
         return Points(np.clip(line, lowest, highest), line)
@@ -159,12 +141,7 @@ class Fourier(LoadModel):
     name: ClassVar[str] = "fft"
     refit_every = 1000
     frequencies = 10
-    _span = _MIN_SPAN
-
-    @property
-    def reach(self) -> int:
-        """The window."""
-        return self._span
+    reach = _MIN_SPAN
 
     @property
     def ready(self) -> bool:
@@ -177,7 +154,7 @@ class Fourier(LoadModel):
         seasons = find_seasons(values) if self.seasons is None else usable(self.seasons, len(values))
         whole = [longest // season * season for season in seasons if season <= longest]
         spans = [*(1 << power for power in range(5, longest.bit_length())), *whole]
-        self._span = min(spans, key=lambda span: self._error(values, span), default=_MIN_SPAN)
+        self.reach = min(spans, key=lambda span: self._error(values, span), default=_MIN_SPAN)
 
     def _error(self, values: Floats, span: int) -> float:
         """The average error of logarithms at the model's horizons over the latest steps."""
@@ -211,8 +188,8 @@ class Fourier(LoadModel):
 
     def fitted(self) -> dict[str, Any]:
         """The window."""
-        return {"span": self._span}
+        return {"span": self.reach}
 
     def restore_fitted(self, found: State) -> None:
         """Restore them."""
-        self._span = int(found["span"])
+        self.reach = int(found["span"])

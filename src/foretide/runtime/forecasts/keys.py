@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foretide.errors import ForecastError
-from foretide.forecasting.keys.models import Key, Shares, Window
+from foretide.forecasting.key_models import Key, Shares, Window
 from foretide.forecasting.saved import load_state, save_state
 from foretide.forecasting.settings import KeyNetSettings, TrainingBudget, nets_installed
 from foretide.runtime.processes import JsonProcess, Message, serve
@@ -120,7 +120,7 @@ class KeyNetProcess:
     """A net for each side of the join."""
 
     def __init__(self, request: KeyNetRequest) -> None:
-        from foretide.forecasting.keys.forecaster import KeyNet  # noqa: PLC0415 - of an extra
+        from foretide.forecasting.key_net import KeyNet  # noqa: PLC0415 - of an extra
 
         self.folder = request.folder
         self.nets: tuple[Any, ...] = tuple(KeyNet(request.seed + at, request.net) for at in range(len(_SIDES)))

@@ -25,12 +25,11 @@ from pydantic import TypeAdapter
 
 from foretide.control.world.world import Forecast, ForecastPoint
 from foretide.errors import ModelFolderError
-from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast
-from foretide.forecasting.load.calibration import DriftDetector
+from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast, rmse
+from foretide.forecasting.history import DriftDetector
 from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.registry import ENSEMBLE, LAST_VALUE, make_ensemble
 from foretide.forecasting.saved import ModelCard, save_model
-from foretide.forecasting.scores import rmse
 from foretide.forecasting.series import TimeSteps, mean_of
 from foretide.settings.forecasts import ForecastSettings
 

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 
 from foretide.errors import ForetideError, NotEnoughHistoryError
-from foretide.forecasting.forecaster import Floats
+from foretide.forecasting.forecaster import Floats, rmse
 from foretide.forecasting.saved import load_state, save_state
-from foretide.forecasting.scores import rmse
 from foretide.forecasting.settings import WorkerNetSettings
-from foretide.forecasting.workers.frames import MachineFrame, WorkerForecast
+from foretide.forecasting.worker_frames import MachineFrame, WorkerForecast
 from foretide.runtime.processes import Message, serve
 
 Frame = MachineFrame | None
@@ -179,7 +178,7 @@ class WorkerNetProcess:
             self._trained = f"training the net of the workers failed: {error!r}"
 
     def _new_model(self, seed: int) -> Any:
-        from foretide.forecasting.workers.forecaster import WorkerForecaster  # noqa: PLC0415 - of an extra
+        from foretide.forecasting.worker_forecaster import WorkerForecaster  # noqa: PLC0415 - of an extra
 
         return WorkerForecaster(seed, self.net)
 

@@ -16,7 +16,7 @@ from foretide.control.world.world import Forecast, ForecastPoint
 from foretide.forecasting.forecaster import LEVELS
 from foretide.forecasting.series import TimeSteps
 from foretide.forecasting.settings import nets_installed
-from foretide.forecasting.workers.frames import MachineFrame
+from foretide.forecasting.worker_frames import MachineFrame
 from foretide.metrics.catalogue import at_level
 from foretide.metrics.metric import Level, Sample
 from foretide.metrics.snapshot import Key

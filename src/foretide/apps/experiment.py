@@ -1,13 +1,19 @@
-"""A run whose input can be made again: when it is over, and whether its output is what it has to be."""
+"""Experiments with a run whose input can be made again: is it over, is its output exact, and a slow executor."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foretide.errors import WorkloadError
+from foretide.probes.workers import find_executors
 from foretide.spark.sources.registry import source_port
 
 if TYPE_CHECKING:
@@ -85,3 +91,38 @@ def _multiset(frame: pd.DataFrame) -> Counter[tuple[Any, ...]]:
             stamps = plain[name].dt.tz_localize(None) if plain[name].dt.tz is not None else plain[name]
             plain[name] = stamps.astype("datetime64[us]").astype("int64")
     return Counter(plain.itertuples(index=False, name=None))
+
+
+_BUSY = "while True: pass"
+
+
+def pin_executors(application: str) -> dict[str, int]:
+    """Give each executor of an application on this machine a core of its own, in turn; the core of each."""
+    cores = sorted(os.sched_getaffinity(0))
+    found = sorted(find_executors(application), key=lambda executor: int(executor.executor_id))
+    pinned = {executor.executor_id: cores[place % len(cores)] for place, executor in enumerate(found)}
+    for executor in found:
+        pin(executor.pid, pinned[executor.executor_id])
+    return pinned
+
+
+def pin(pid: int, core: int) -> None:
+    """Keep a process on one core: every thread there is; later ones inherit it."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(int(thread.name), {core})
+
+
+@contextlib.contextmanager
+def cpu_hog(pinned: Mapping[str, int], executor: str, loops: int = 8) -> Iterator[None]:
+    """Busy loops on the core of one executor."""
+    hogs = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(loops)]
+    try:
+        for hog in hogs:
+            os.sched_setaffinity(hog.pid, {pinned[executor]})
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+        for hog in hogs:
+            hog.wait()

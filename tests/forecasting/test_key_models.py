@@ -9,8 +9,8 @@ from benchmarks.rivals.key_scores import top_recall, total_variation
 
 from foretide.errors import BadSeriesError, ForecastError, NotEnoughHistoryError
 from foretide.forecasting.forecaster import LEVELS
-from foretide.forecasting.keys.forecaster import KeyNet
-from foretide.forecasting.keys.models import KeyEwma, LastWindow
+from foretide.forecasting.key_models import KeyEwma, LastWindow
+from foretide.forecasting.key_net import KeyNet
 from foretide.forecasting.settings import KeyNetSettings, TrainingBudget
 
 SMALL = KeyNetSettings(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from foretide.forecasting.keys.vote import KeyVote, distance
+from foretide.forecasting.key_models import KeyVote, distance
 
 EVEN = {"a": 50.0, "b": 50.0}
 

@@ -1,6 +1,7 @@
 """Forecasts of the workers of a machine: what every net has to do, and that knowing the neighbours helps."""
 
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -10,8 +11,8 @@ from benchmarks.generators.colocated import colocated_steps
 from foretide.errors import BadSeriesError, ForecastError, ModelFolderError, NotEnoughHistoryError
 from foretide.forecasting.forecaster import LEVELS
 from foretide.forecasting.settings import TrainingBudget, WorkerNetSettings
-from foretide.forecasting.workers.forecaster import WorkerForecaster
-from foretide.forecasting.workers.frames import MachineFrame, WorkerHistory
+from foretide.forecasting.worker_forecaster import WorkerForecaster
+from foretide.forecasting.worker_frames import MachineFrame, WorkerHistory
 
 TARGETS = ("cpu", "sending_time", "queuing_time")
 TRAINED = 300  # steps to train on: the same everywhere, so that everything compiles once
@@ -26,19 +27,22 @@ def fresh(kind="interference", seed=1, **changes):
     return WorkerForecaster(seed, replace(SMALL, net=kind, **changes))
 
 
-@pytest.fixture(scope="module", params=KINDS, name="trained")
-def any_trained(request):
+@cache
+def state_of(kind):
     """The state of a net that has learnt; each test goes on from it."""
-    model = fresh(request.param)
+    model = fresh(kind)
     model.learn(FRAMES[:TRAINED])
-    return request.param, model.state()
+    return model.state()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def trained(request):
+    return request.param, state_of(request.param)
 
 
 @pytest.fixture(scope="module")
 def interference():
-    model = fresh()
-    model.learn(FRAMES[:TRAINED])
-    return "interference", model.state()
+    return "interference", state_of("interference")
 
 
 def restored(trained):

@@ -1,8 +1,9 @@
-"""The inputs of the nets: features scaled to about 0 to 1, and a slot in arrays of fixed size for each worker."""
+"""Measurements of the workers of one machine: frames, histories as arrays, and the scaled inputs of nets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
@@ -10,8 +11,110 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foretide.forecasting.forecaster import Floats
-from foretide.forecasting.workers.frames import Flags, MachineFrame, WorkerHistory, put
+from foretide.errors import BadSeriesError
+from foretide.forecasting.forecaster import Floats, SeriesForecast
+
+Flags = NDArray[np.bool_]
+
+WorkerForecast = Mapping[str, Mapping[str, SeriesForecast]]
+"""A forecast for each target of each worker that is present."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFrame:
+    """One step of one machine: its features, and those of each of its workers, by name. Absent workers are left out."""
+
+    machine: Mapping[str, float]
+    workers: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHistory:
+    """Steps of a machine as arrays: machine (steps x features) and workers (steps x workers x features).
+
+    What was not measured is NaN here, and nowhere else.
+    """
+
+    names: tuple[str, ...]
+    machine_features: tuple[str, ...]
+    worker_features: tuple[str, ...]
+    machine: Floats
+    workers: Floats
+
+    @classmethod
+    def of(cls, frames: Sequence[MachineFrame | None]) -> WorkerHistory:
+        """The arrays of some frames, oldest first; None is a step that was not measured."""
+        measured = [frame for frame in frames if frame is not None]
+        names = _union(frame.workers for frame in measured)
+        features = _union(worker for frame in measured for worker in frame.workers.values())
+        machine_features = _union(frame.machine for frame in measured)
+        machine = np.full((len(frames), len(machine_features)), np.nan)
+        workers = np.full((len(frames), len(names), len(features)), np.nan)
+        for step, frame in enumerate(frames):
+            if frame is not None:
+                put(machine[step], frame.machine, machine_features)
+                for name, worker in frame.workers.items():
+                    put(workers[step, names.index(name)], worker, features)
+        return cls(names, machine_features, features, machine, workers)
+
+    def frames(self) -> list[MachineFrame | None]:
+        """The frames that `of` gives these arrays for."""
+        return [self._frame(step) for step in range(len(self.machine))]
+
+    def present(self, targets: Iterable[str]) -> Flags:
+        """Which workers were present with all of these features: steps x workers."""
+        which = [self.worker_features.index(target) for target in targets]
+        complete: Flags = np.logical_not(np.isnan(self.workers[:, :, which]).any(axis=2))
+        return complete
+
+    def series(self, name: str, feature: str) -> Floats:
+        """One feature of one worker, with gaps filled by the value before (at the beginning: after) them."""
+        values = self.workers[:, self.names.index(name), self.worker_features.index(feature)]
+        known = np.flatnonzero(~np.isnan(values))
+        if not len(known):
+            raise BadSeriesError(f"{feature} of worker '{name}' was never measured")
+        before = np.maximum(np.searchsorted(known, np.arange(len(values)), side="right") - 1, 0)
+        return values[known[before]]
+
+    def _frame(self, step: int) -> MachineFrame | None:
+        machine = _measured(self.machine[step], self.machine_features)
+        rows = zip(self.names, self.workers[step], strict=True)
+        workers = {name: found for name, row in rows if (found := _measured(row, self.worker_features))}
+        return MachineFrame(machine, workers) if machine or workers else None
+
+
+def check_frame(frame: MachineFrame | None, targets: Iterable[str]) -> None:
+    """Raise `BadSeriesError` for NaN, infinite numbers and negative targets."""
+    if frame is None:
+        return
+    _check("the machine", frame.machine)
+    for name, worker in frame.workers.items():
+        _check(f"worker '{name}'", worker)
+        if wrong := [target for target in targets if worker.get(target, 0.0) < 0]:
+            raise BadSeriesError(
+                f"{', '.join(wrong)} of worker '{name}' must not be negative; leave out what was not measured"
+            )
+
+
+def _check(subject: str, features: Mapping[str, float]) -> None:
+    if wrong := [name for name, value in features.items() if not math.isfinite(value)]:
+        raise BadSeriesError(f"{', '.join(wrong)} of {subject} must be finite; leave out what was not measured")
+
+
+def put(row: Floats, values: Mapping[str, float], names: Sequence[str]) -> None:
+    """Write the known values into a row, in the order of the names."""
+    for at, name in enumerate(names):
+        if name in values:
+            row[at] = values[name]
+
+
+def _measured(row: Floats, names: Sequence[str]) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(names, row, strict=True) if not math.isnan(value)}
+
+
+def _union(mappings: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
+    return tuple(sorted({name for each in mappings for name in each}))
+
 
 _WIDEST = float(np.finfo(np.float64).max) / 1e7
 _FAR = 1e6
@@ -33,19 +136,19 @@ class Range:
         low, high = np.where(seen, low, 0.0), np.where(seen, high, 0.0)
         return cls(low, np.minimum(2 * (high / 2 - low / 2), _WIDEST))
 
-    def features(self, which: Sequence[int] | NDArray[np.int64]) -> Range:
-        """The ranges of some of the features."""
-        return Range(self.low[..., which], self.width[..., which])
-
-    def rows(self, rows: Sequence[int]) -> Range:
-        """The ranges of some workers, where each row is a worker."""
-        return Range(self.low[rows], self.width[rows])
+    def __getitem__(self, which: Any) -> Range:
+        """The ranges of some rows or features, as NumPy indexes arrays."""
+        return Range(self.low[which], self.width[which])
 
     def scaled(self, values: Floats) -> Floats:
         """0 to 1 within the range; 0 for a constant."""
         with np.errstate(over="ignore"):
             moved = (values - self.low) / np.where(self.width > 0, self.width, np.inf)
         return np.clip(moved, -_FAR, _FAR)
+
+    def inputs(self, values: Floats) -> Floats:
+        """Scaled and bounded, in single precision."""
+        return np.clip(self.scaled(values), -1.0, 2.0).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +182,10 @@ class WorkerScale:
             tuple(history.machine_features[at] for at in moving_machine),
             tuple(history.worker_features[at] for at in moving),
             targets,
-            machine.features(moving_machine),
-            workers.features(moving),
-            workers.features([history.worker_features.index(target) for target in targets]),
+            machine[moving_machine],
+            workers[:, moving],
+            workers[:, [history.worker_features.index(target) for target in targets]],
         )
-
-    def rows_of(self, names: Sequence[str | None]) -> list[int]:
-        """The rows of some workers; the last row for workers that the scale does not know."""
-        return [self.names.index(name) if name in self.names else -1 for name in names]
 
     def state(self) -> dict[str, Any]:
         """As lists of names and arrays."""
@@ -100,7 +199,8 @@ class WorkerScale:
     def restored(cls, state: Mapping[str, Any]) -> WorkerScale:
         """The scale of a saved state."""
         names = {part: tuple(state[part]) for part in _NAMES}
-        ranges = {part: Range(_floats(state[f"{part}_low"]), _floats(state[f"{part}_width"])) for part in _RANGES}
+        sides = {part: (state[f"{part}_low"], state[f"{part}_width"]) for part in _RANGES}
+        ranges = {part: Range(*(np.asarray(each, dtype=np.float64) for each in pair)) for part, pair in sides.items()}
         parts: dict[str, Any] = names | ranges
         return cls(**parts)
 
@@ -116,21 +216,12 @@ def _of_worker(values: Floats, anyone: Range, shared: Flags) -> Range:
     return Range(np.where(wide, anyone.low, own.low), np.where(wide, anyone.width, own.width))
 
 
-def clipped(scaled: Floats) -> Floats:
-    """Bound the inputs of a net."""
-    return np.clip(scaled, -1.0, 2.0)
-
-
-def _floats(values: Any) -> Floats:
-    return np.asarray(values, dtype=np.float64)
-
-
 SLOTS_AT_ONCE = 8
 """The number of slots that are added at a time."""
 
 
 class Row(NamedTuple):
-    """One step, scaled, in single precision: the fields of `workers.nets.Seen`, and slots with a new worker."""
+    """One step, scaled, in single precision: the fields of `worker_nets.Seen`, and slots with a new worker."""
 
     machine: Floats
     workers: Floats
@@ -150,25 +241,21 @@ class WorkerSlots:
         self._assign_ranges()
         self._workers, self._own = self._range.low.copy(), self._target_ranges.low.copy()
 
-    @property
-    def size(self) -> int:
-        """The number of slots."""
-        return len(self.names)
-
     def take(self, frame: MachineFrame | None) -> Row:
         """The row of the next step. What was not measured keeps its last value."""
-        workers = {} if frame is None else self._complete(frame)
+        everyone, wanted = {} if frame is None else frame.workers, set(self.scale.targets)
+        workers = {name: worker for name, worker in everyone.items() if wanted <= worker.keys()}
         reset = self._assign(workers)
         put(self._machine, {} if frame is None else frame.machine, self.scale.machine_features)
-        present = np.zeros(self.size, dtype=bool)
+        present = np.zeros(len(self.names), dtype=bool)
         for slot, name in enumerate(self.names):
             if name is not None and name in workers:
                 present[slot] = True
                 put(self._workers[slot], workers[name], self.scale.worker_features)
                 put(self._own[slot], workers[name], self.scale.targets)
         return Row(
-            clipped(self.scale.machine.scaled(self._machine)).astype(np.float32),
-            clipped(self._range.scaled(self._workers)).astype(np.float32),
+            self.scale.machine.inputs(self._machine),
+            self._range.inputs(self._workers),
             self._target_ranges.scaled(self._own).astype(np.float32),
             present,
             reset,
@@ -201,11 +288,6 @@ class WorkerSlots:
             setattr(slots, f"_{part}", np.array(state[f"last_{part}"], dtype=np.float64))
         return slots
 
-    def _complete(self, frame: MachineFrame) -> dict[str, Mapping[str, float]]:
-        """The workers with all targets."""
-        wanted = set(self.scale.targets)
-        return {name: worker for name, worker in frame.workers.items() if wanted <= worker.keys()}
-
     def _assign(self, workers: Mapping[str, object]) -> tuple[int, ...]:
         """Give each worker a slot; returns the slots that got a new worker."""
         self._absent_steps = [
@@ -228,15 +310,17 @@ class WorkerSlots:
         absent = [slot for slot, name in enumerate(self.names) if name not in workers]
         if absent:
             return max(absent, key=lambda slot: self._absent_steps[slot])
-        first = self.size
+        first = len(self.names)
         self.names += [None] * SLOTS_AT_ONCE
         self._absent_steps += [0] * SLOTS_AT_ONCE
         self._workers, self._own = _longer(self._workers), _longer(self._own)
         return first
 
     def _assign_ranges(self) -> None:
-        rows = self.scale.rows_of(self.names)
-        self._range, self._target_ranges = self.scale.workers.rows(rows), self.scale.target_ranges.rows(rows)
+        """The range of each slot; that of all workers together, the last row, for workers the scale does not know."""
+        known = self.scale.names
+        rows = [known.index(name) if name in known else -1 for name in self.names]
+        self._range, self._target_ranges = self.scale.workers[rows], self.scale.target_ranges[rows]
 
 
 def slots_for(scale: WorkerScale) -> WorkerSlots:

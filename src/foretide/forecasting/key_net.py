@@ -14,8 +14,8 @@ import numpy as np
 
 from foretide.errors import EnvironmentNotReadyError, NotEnoughHistoryError
 from foretide.forecasting.forecaster import Floats, State
-from foretide.forecasting.keys.models import MAX_ERRORS, SCORED_KEYS, Key, KeyEwma, KeyModel, Shares
-from foretide.forecasting.settings import MISSING_PACKAGES, KeyNetSettings, TrainingBudget
+from foretide.forecasting.key_models import MAX_ERRORS, SCORED_KEYS, Key, KeyEwma, KeyModel, Shares
+from foretide.forecasting.settings import MISSING_PACKAGES, KeyNetSettings
 
 try:
     import equinox as eqx
@@ -23,7 +23,7 @@ try:
     import jax.numpy as jnp
     from jax import Array
 
-    from foretide.forecasting.nets import Affine, FittedNet, GruLayer, fit, weights_of, with_weights
+    from foretide.forecasting.nets import Affine, GruLayer, fit, weights_of, with_weights
 except ImportError as missing:
     raise EnvironmentNotReadyError(MISSING_PACKAGES) from missing
 
@@ -84,18 +84,6 @@ class KeyEncoderDecoder(eqx.Module):
         return logits
 
 
-def train_keys(
-    hidden: int, data: KeyTrainingSet, budget: TrainingBudget, key: Array, warm: KeyEncoderDecoder | None = None
-) -> FittedNet[KeyEncoderDecoder]:
-    """The net with the lowest cross-entropy on the held-out examples."""
-    horizon = data.ahead.shape[1]
-
-    def make(each: Array) -> KeyEncoderDecoder:
-        return KeyEncoderDecoder(hidden, horizon, key=each)
-
-    return fit(make, batch_loss, held_loss, data, budget, key, warm)
-
-
 def batch_loss(net: KeyEncoderDecoder, data: KeyTrainingSet, key: Array) -> Array:
     """Cross-entropy of some training examples, drawn by the key."""
     which = jax.random.choice(key, len(data.inputs), (_BATCH,), p=data.train / data.train.sum())
@@ -141,9 +129,8 @@ class KeyNet(KeyModel):
             raise NotEnoughHistoryError(f"{len(self._windows)} windows are too few to train on")
         data = _training_set([self._example(end) for end in steps], self.settings)
         key = jax.random.fold_in(jax.random.key(self.seed), self.trainings)
-        fitted = train_keys(self.settings.hidden, data, self.settings.budget, key, self._net)
-        self._net = fitted.net
-        self._errors = _held_errors(fitted.net, data)
+        self._net, _ = fit(self._new_net, batch_loss, held_loss, data, self.settings.budget, key, self._net)
+        self._errors = _held_errors(self._net, data)
         self.trainings += 1
         self._since = 0
 
@@ -187,8 +174,10 @@ class KeyNet(KeyModel):
         ewma = {name: each for name, each in state.items() if name.startswith("ewma_")}
         self._ewma.restore({name.removeprefix("ewma_"): each for name, each in ewma.items()})
         weights = [np.asarray(state[name]) for name in sorted(state) if name.startswith("weight")]
-        empty = KeyEncoderDecoder(self.settings.hidden, self.settings.horizon, key=jax.random.key(0))
-        self._net = with_weights(empty, weights) if weights else None
+        self._net = with_weights(self._new_net(jax.random.key(0)), weights) if weights else None
+
+    def _new_net(self, key: Array) -> KeyEncoderDecoder:
+        return KeyEncoderDecoder(self.settings.hidden, self.settings.horizon, key=key)
 
     def _example(self, end: int) -> tuple[Floats, Floats, Floats]:
         """The inputs before window `end`, and the shares of the windows from there on."""

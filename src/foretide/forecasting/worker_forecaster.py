@@ -9,7 +9,8 @@ model.forecast(1)["executor-3"]["queuing_time"].interval(0.9)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,11 +18,26 @@ import numpy as np
 from foretide.errors import EnvironmentNotReadyError, ForecastError, ModelFolderError, NotEnoughHistoryError
 from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast, State
 from foretide.forecasting.settings import MISSING_PACKAGES, WorkerNetSettings
-from foretide.forecasting.workers.frames import MachineFrame, WorkerForecast, WorkerHistory, check_frame
-from foretide.forecasting.workers.inputs import Row, WorkerScale, WorkerSlots, slots_for, stacked
+from foretide.forecasting.worker_frames import (
+    MachineFrame,
+    Row,
+    WorkerForecast,
+    WorkerHistory,
+    WorkerScale,
+    WorkerSlots,
+    check_frame,
+    slots_for,
+    stacked,
+)
 
 try:
-    from foretide.forecasting.workers.training import LiveNet
+    import jax
+    import jax.numpy as jnp
+    from jax import Array
+
+    from foretide.forecasting import worker_nets
+    from foretide.forecasting.nets import fit, weights_of, with_weights
+    from foretide.forecasting.worker_nets import NetSizes, NetState, Seen, WorkerNet
 except ImportError as missing:
     raise EnvironmentNotReadyError(MISSING_PACKAGES) from missing
 
@@ -29,7 +45,7 @@ _MIN_TRAINING_STEPS = 40
 
 
 class WorkerForecaster:
-    """Forecasts the workers of one machine by one of the nets in `workers.nets`.
+    """Forecasts the workers of one machine by one of the nets in `worker_nets`.
 
     The seed determines all randomness: the same frames give the same weights. Intervals are the empirical quantiles of
     the errors of the net on its validation share. Until the first training the forecast is the last value, with the
@@ -194,3 +210,111 @@ def _extended(prediction: Floats, errors: Floats, horizon: int) -> tuple[Floats,
 
 def _with_prefix(state: State, prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+
+
+class LiveNet:
+    """A trained net, its state, its last prediction (slots x steps x targets), and error quantiles by level, scaled."""
+
+    def __init__(self, net: WorkerNet, state: NetState, prediction: Floats, errors: Floats) -> None:
+        self._net, self._state = net, state
+        self.prediction, self.errors = prediction, errors
+
+    @classmethod
+    def trained(
+        cls, settings: WorkerNetSettings, rows: Row, seed: int, training: int, warm: Sequence[Floats] | None
+    ) -> LiveNet:
+        """Train on the rows of a history, and advance to its end."""
+        data = worker_nets.training_set(seen_of(rows), settings.horizon, settings.budget.validation)
+        key = jax.random.fold_in(jax.random.key(seed), training)
+        make: Callable[[Array], WorkerNet] = partial(worker_nets.make, settings, _sizes(settings, rows))
+        loss, score = worker_nets.chunk_loss, worker_nets.validation_loss
+        best: tuple[WorkerNet, float] = fit(make, loss, score, data, settings.budget, key, _loaded(make, warm))
+        net = best[0]
+        state, prediction = worker_nets.predictions(net, data.seen)
+        errors = np.array([[_quantiles(each) for each in step] for step in worker_nets.residuals(net, data)])
+        return cls(net, state, np.asarray(prediction[-1], dtype=np.float64), np.moveaxis(errors, 2, 0))
+
+    @classmethod
+    def restored(cls, settings: WorkerNetSettings, slots: WorkerSlots, state: Mapping[str, Any]) -> LiveNet:
+        """The net of a saved state."""
+        scale = slots.scale
+        machine, workers = np.zeros((1, len(scale.machine_features))), np.zeros((1, 1, len(scale.worker_features)))
+        empty = Row(machine, workers, np.zeros((1, 1, len(scale.targets))), np.zeros((1, len(slots.names)), dtype=bool))
+        net = worker_nets.make(settings, _sizes(settings, empty), jax.random.key(0))
+        layers = tuple(jnp.asarray(each, dtype=jnp.float32) for each in _series(state, "layer"))
+        weighted = with_weights(net, _series(state, "weight"))
+        return cls(weighted, layers, np.asarray(state["prediction"]), np.asarray(state["errors"]))
+
+    @property
+    def weights(self) -> list[Floats]:
+        """The weights, from which a later training can start."""
+        return weights_of(self._net)
+
+    def step(self, row: Row) -> None:
+        """Advance by one step."""
+        if row.reset:
+            self._state = _emptied(self._state, len(row.present), row.reset)
+        seen = seen_of(stacked([row]))
+        self._state, prediction = _step(self._net, self._state, seen)
+        self.prediction = np.asarray(prediction, dtype=np.float64)
+
+    def grow(self, slots: int) -> bool:
+        """Add slots; returns False for a net with a fixed number of slots."""
+        before = self.prediction.shape[0]
+        if not any(len(layer) == before for layer in self._state):
+            return False
+        more = ((0, slots - before), (0, 0))
+        self._state = tuple(jnp.pad(layer, more) if len(layer) == before else layer for layer in self._state)
+        return True
+
+    def state(self) -> dict[str, Any]:
+        """Weights and state as plain arrays."""
+        weights = {f"weight{at:02}": each for at, each in enumerate(self.weights)}
+        layers = {f"layer{at:02}": np.asarray(each, dtype=np.float64) for at, each in enumerate(self._state)}
+        return {"prediction": self.prediction, "errors": self.errors, **weights, **layers}
+
+
+def seen_of(rows: Row) -> Seen:
+    """Rows as the inputs of a net."""
+    parts: tuple[Any, ...] = (rows.machine, rows.workers, rows.own, rows.present)
+    return Seen(*parts)
+
+
+def _sizes(settings: WorkerNetSettings, rows: Row) -> NetSizes:
+    return NetSizes(
+        rows.machine.shape[-1],
+        rows.workers.shape[-1],
+        len(settings.targets),
+        settings.horizon,
+        rows.present.shape[-1],
+        settings.hidden,
+    )
+
+
+def _loaded(make: Callable[[Array], WorkerNet], weights: Sequence[Floats] | None) -> WorkerNet | None:
+    """The net with earlier weights, unless features were added or removed since."""
+    if weights is None:
+        return None
+    try:
+        return with_weights(make(jax.random.key(0)), weights)
+    except ModelFolderError:
+        return None
+
+
+def _quantiles(errors: Floats) -> Floats:
+    return np.quantile(errors, LEVELS) if len(errors) else np.zeros(len(LEVELS))
+
+
+def _series(state: Mapping[str, Any], prefix: str) -> list[Floats]:
+    return [np.asarray(state[name], dtype=np.float64) for name in sorted(state) if name.startswith(prefix)]
+
+
+@jax.jit
+def _step(net: WorkerNet, state: NetState, seen: Seen) -> tuple[NetState, Array]:
+    state, prediction = net(state, seen)
+    return state, prediction[0]
+
+
+def _emptied(state: NetState, slots: int, which: Sequence[int]) -> NetState:
+    at = np.array(which)
+    return tuple(layer.at[at].set(0.0) if len(layer) == slots else layer for layer in state)

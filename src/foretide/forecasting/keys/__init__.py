@@ -1,1 +1,0 @@
-"""Forecasters of the load of join keys."""

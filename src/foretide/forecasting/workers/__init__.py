@@ -1,1 +1,0 @@
-"""Nets that forecast the performance of workers."""
