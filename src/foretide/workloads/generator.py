@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Protocol
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, Any, Protocol
 
 from foretide.errors import WorkloadError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Generator(Protocol):
@@ -36,11 +35,15 @@ def numbered(prefix: str, size: int, suffix: str = "") -> pa.Array:
     >>> numbered("Page_", 3).to_pylist()
     ['Page_0', 'Page_1', 'Page_2']
     """
-    return joined(prefix, pa.array(np.arange(size)).cast(pa.string()), suffix)
+    import pyarrow as pa  # noqa: PLC0415 - curves share this module, and need no Arrow
+
+    return joined(prefix, pa.array(range(size)).cast(pa.string()), suffix)
 
 
 def joined(*parts: Any) -> pa.Array:
     """The columns and constants put together, row by row, with nothing between them."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
     return pc.binary_join_element_wise(*parts, "")
 
 
