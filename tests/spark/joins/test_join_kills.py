@@ -171,7 +171,8 @@ def test_a_pipeline_that_dies_because_event_time_runs_ahead_of_a_change_goes_on_
     batches = [leapt(rows, place - jump) for place, rows in enumerate(batches_of(shape, seed=13))]
     checkpoint = str(tmp_path / "checkpoint")
     folder = ControlFolder(f"{checkpoint}/foretide")
-    pipeline = start(topology(tmp_path, shape, folder), checkpoint=checkpoint)
+    monitoring = ft.MonitorSettings(store="", workers_every=0, machines_every=0)
+    pipeline = start(topology(tmp_path, shape, folder), checkpoint=checkpoint, monitoring=monitoring)
     hot = [hashed for hashed, _ in Counter(key_hashes(quick, batches[0], shape).values()).most_common(3)]
     action = SetJoinPlan("join", JoinPlan(dict.fromkeys(hot, KeyGrid(((0, 1), (2, 0))))))
     asked = threading.Event()

@@ -93,7 +93,7 @@ def test_without_matplotlib_it_says_what_to_install(run, tmp_path, monkeypatch):
 
 
 def test_the_guide_runs_as_it_is_printed(run):
-    guide = (Path(__file__).parents[3] / "docs" / "simulation.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(toml|python)\n(.*?)```", guide, re.DOTALL)
     plain, controlled = [text for kind, text in blocks if kind == "toml"]
     assert run(text=plain).exit_code == 0

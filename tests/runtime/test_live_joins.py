@@ -76,6 +76,12 @@ def test_while_a_change_is_under_way_no_other_begins(folder):
     join.publisher.cancel()
     assert folder.join_plan("j").hard_ends == {}
     assert join.view().pending is None
+
+
+def test_no_change_should_begin_before_the_pace_of_event_time_is_known(folder):
+    join = begun(folder)
+    assert join.view().problem == "too few batches were seen"
+    join.see(report(2, 0, 120))
     assert join.view().problem is None
 
 
