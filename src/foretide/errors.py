@@ -244,7 +244,7 @@ class BadSeriesError(ForecastError):
 
 
 class NotEnoughHistoryError(ForecastError):
-    """Nothing was learnt yet, so nothing can be foreseen. No failure: ask again once there is history."""
+    """Nothing was learnt yet, so there is no forecast. Not a failure: ask again once there is history."""
 
 
 class ModelFolderError(ForecastError):

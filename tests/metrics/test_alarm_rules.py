@@ -120,7 +120,7 @@ def test_a_forecast_is_compared_with_a_measured_limit():
 def test_an_alarm_on_a_forecast_says_that_it_is_foreseen():
     rule = replace(FULL, forecast=True)
     _, [alarm], _ = judge(AlarmState(), seen(0, {}, {("capacity", "count"): 0.95}), (rule,))
-    assert alarm.message == "A replica is full. capacity of 'count' is foreseen at 0.95 ratio."
+    assert alarm.message == "A replica is full. capacity of 'count' is forecast at 0.95 ratio."
 
 
 # ---- once, for how long, and over

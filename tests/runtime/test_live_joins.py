@@ -79,9 +79,9 @@ def test_while_a_change_is_under_way_no_other_begins(folder):
 
 
 def test_no_change_should_begin_before_the_pace_of_event_time_is_known(folder):
-    join = begun(folder)
+    join = begun(folder, batches=1)
     assert join.view().problem == "too few batches were seen"
-    join.see(report(2, 0, 120))
+    join.see(report(1, 0, 110))
     assert join.view().problem is None
 
 

@@ -42,7 +42,7 @@ class AlarmRule:
         above_metric: Another metric of the same query that must not be exceeded.
         growing: The share by which it must not have grown over the time in `lasting`.
         lasting: Seconds that the condition must have held.
-        forecast: Whether what is foreseen counts, not what is measured.
+        forecast: Whether the forecast counts, not what is measured.
         subject: Only this operator, worker or machine; by default all of them.
         severity: `warning` or `critical`.
         meaning: A sentence for people.
@@ -103,7 +103,7 @@ DEFAULT_RULES = (
     AlarmRule("near-capacity", "capacity", above=0.9, lasting=30,
          meaning="A replica is busy nearly all the time."),
     AlarmRule("overload-ahead", "input_rows_per_second", above_metric="sustainable_rows_per_second", forecast=True,
-         meaning="The load that is foreseen is more than the busiest replica can take."),
+         meaning="The forecast load is more than the busiest replica can take."),
     AlarmRule("slow-worker", "worker_slowness", times_peers=2.0, lasting=15,
          meaning="A worker takes much longer for the same work than the others."),
     AlarmRule("tuples-failed", "failed", above=0, meaning="Tuples went to the dead letters."),
@@ -129,7 +129,7 @@ class Alarm:
     def message(self) -> str:
         """The alarm in one sentence."""
         unit = CATALOGUE[self.rule.metric].unit
-        seen = "is foreseen at" if self.rule.forecast else "is"
+        seen = "is forecast at" if self.rule.forecast else "is"
         cause = f" Likely source: {self.source}." if self.source else ""
         figure = f"{self.rule.metric} of '{self.subject}' {seen} {self.value:.4g} {unit}.{cause}"
         return f"{self.rule.meaning} {figure}".lstrip()

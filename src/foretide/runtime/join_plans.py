@@ -69,7 +69,7 @@ class JoinPlanPublisher:
     @property
     def obstacle(self) -> str | None:
         """Why no change should begin now, if none should: a problem, or the pace of event time is not known."""
-        return self.problem or (None if self._pace.known else "too few batches were seen")
+        return self.problem or (None if self._pace.advances else "too few batches were seen")
 
     def adopt(self, plan: JoinPlan) -> bool:
         """Begin a change to a plan; False if nothing would change. All keys that it does not name go to the tail.

@@ -66,7 +66,7 @@ def test_a_forecast_is_enough_before_anything_is_measured():
     }
     _, wishes = BYPASS.wish({}, world(**HEALTHY, forecasts=Forecasts(looks)))
     assert actions(wishes) == [Quarantine("2")]
-    assert "foreseen at 5" in wishes[0].reason
+    assert "forecast at 5" in wishes[0].reason
     measured_only = Bypass(BypassSettings(horizon=None))
     assert measured_only.wish({}, world(**HEALTHY, forecasts=Forecasts(looks)))[1] == []
 

@@ -49,9 +49,9 @@ def test_each_series_is_smoothed_by_itself_and_only_where_asked_for():
 
 def test_forecasts_are_replaced_as_a_whole():
     latest = LatestValues("app")
-    latest.foresee({("capacity", "a"): 1.0, ("capacity", "b"): 2.0})
+    latest.set_forecasts({("capacity", "a"): 1.0, ("capacity", "b"): 2.0})
     first = latest.snapshot(10)
-    latest.foresee({("capacity", "b"): 3.0})
+    latest.set_forecasts({("capacity", "b"): 3.0})
     assert first.forecasts == {("capacity", "a"): 1.0, ("capacity", "b"): 2.0}
     assert latest.snapshot(10).forecasts == {("capacity", "b"): 3.0}
 
@@ -59,7 +59,7 @@ def test_forecasts_are_replaced_as_a_whole():
 def test_a_snapshot_is_a_copy_that_nobody_can_change():
     latest = LatestValues("app")
     latest.put([sample(0.5)])
-    latest.foresee({("capacity", "count"): 0.8})
+    latest.set_forecasts({("capacity", "count"): 0.8})
     before = latest.snapshot(10, ("the store is gone",))
     latest.put([sample(0.9), sample(1, "other")])
     assert dict(before.figures) == {("capacity", "count"): (0.5, 10.0)}

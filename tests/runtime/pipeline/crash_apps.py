@@ -94,14 +94,14 @@ def main(folder):
             plain(folder, name),
             ft.Parquet(str(folder / name / "out")) if name != "at-least-once" else ft.Console(A_BATCH * 10),
             str(folder / name / "checkpoint"),
-            ft.RunSettings(guarantee=name, trigger="0 seconds"),
+            ft.RunSettings(guarantee=name, trigger="0 seconds", monitoring=None),
         )
         for name in ("exactly-once", "at-least-once", "at-most-once")
     ]
     loop = looping(folder)
     pipelines.append(
         ft.submit(spark, loop, ft.Parquet(str(folder / "loop" / "out")), str(folder / "loop" / "checkpoint"),
-                  ft.RunSettings(trigger="0 seconds"))
+                  ft.RunSettings(trigger="0 seconds", monitoring=None))
     )  # fmt: skip
     while not all(done(pipeline) for pipeline in pipelines):
         time.sleep(0.2)

@@ -58,11 +58,12 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
     )
     joined = joined.withColumn("at", F.spark_partition_id())
     writer = joined.writeStream.format("memory").queryName("live").option("checkpointLocation", str(tmp_path / "cp"))
+    put(tmp_path / "input", 0, rows_of(0))  # before the start: both sides take it in the first batch
     query = writer.start()
     for name, value in before.items():
         spark.conf.unset(name) if value is None else spark.conf.set(name, value)
     controller = ft.control(query, ["hot_keys"], settings=settings, control_folder=str(tmp_path / "control"))
-    number, by_tasks = 0, []
+    number, by_tasks = 1, []
 
     def feed():
         nonlocal number, by_tasks

@@ -95,7 +95,7 @@ class PredictionError:
                 continue
             error = abs(value - forecast) if self.settings.either_side else value - forecast
             if error > max(self.settings.threshold * forecast, self.settings.floor):
-                found[worker] = f"{self.settings.metric} is {value:.4g} where {forecast:.4g} was foreseen"
+                found[worker] = f"{self.settings.metric} is {value:.4g} where {forecast:.4g} was forecast"
         return found
 
     def _workers(self, place: str, world: World) -> frozenset[str]:

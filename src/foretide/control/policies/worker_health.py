@@ -112,14 +112,14 @@ def _measured(world: World, metric: HealthMetric, worker: str, value: float, pee
     forecast = world.forecast_for_now.get((name, worker))
     may_vote = world.forecasts.trusted(name, worker) is not None
     if forecast is not None and may_vote and value > _MIN_RATIO_TO_PEERS * peers:
-        description = f"{name} is {value:.4g} where {forecast:.4g} was foreseen"
+        description = f"{name} is {value:.4g} where {forecast:.4g} was forecast"
         yield Suspicion(_ratio(value, forecast, metric.floor), description)
 
 
 def _ahead(metric: HealthMetric, forecast: float | None, peers: float) -> Iterator[Suspicion]:
     """What is forecast, compared with the forecasts of the peers."""
     if forecast is not None:
-        description = f"{metric.metric} is foreseen at {forecast:.4g}, of its peers at {peers:.4g}"
+        description = f"{metric.metric} is forecast at {forecast:.4g}, of its peers at {peers:.4g}"
         yield Suspicion(_ratio(forecast, peers, metric.floor), description, forecast=True)
 
 

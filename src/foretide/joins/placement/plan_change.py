@@ -24,7 +24,6 @@ from foretide.joins.placement.spec import JoinBound
 from foretide.joins.placement.timeline import BEGINNING, Timeline
 from foretide.joins.plan import JoinPlan
 
-_MIN_ADVANCES = 2
 _LEAD_BATCHES = 3
 _MIN_LEAD_MICROS = 1_000_000
 
@@ -102,11 +101,6 @@ class EventTimePace:
             return EventTimePace(max(times))
         advance = max(0, max(times) - self.latest)
         return EventTimePace(max(self.latest, *times), (*self.advances, advance)[-_LEAD_BATCHES:])
-
-    @property
-    def known(self) -> bool:
-        """Whether enough batches were seen. One advance says little: the two sides may take turns at first."""
-        return len(self.advances) >= _MIN_ADVANCES
 
     @property
     def lead(self) -> int:

@@ -114,9 +114,9 @@ class Monitor:
         """Call `listener(samples)` for all that is measured; it must be quick, and not fail."""
         self._listeners.append(listener)
 
-    def foresee(self, forecasts: Mapping[Key, float]) -> None:
+    def set_forecasts(self, forecasts: Mapping[Key, float]) -> None:
         """Take forecasts in: alarm rules may refer to them."""
-        self._latest.foresee(forecasts)
+        self._latest.set_forecasts(forecasts)
 
     def _context(self, report: BatchReport) -> BatchContext:
         """If the clock was set back, the batch's own duration stands in for the time since the last batch."""
@@ -165,7 +165,7 @@ class LatestValues:
             if len(self._values) > _MAX_SERIES:
                 self._forget_old()
 
-    def foresee(self, forecasts: Mapping[Key, float]) -> None:
+    def set_forecasts(self, forecasts: Mapping[Key, float]) -> None:
         """Replace the forecasts."""
         with self._lock:
             self._forecasts = dict(forecasts)
