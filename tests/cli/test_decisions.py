@@ -122,7 +122,7 @@ def test_decisions_as_json_say_all_that_is_kept(call, recorded):
 
 
 def test_a_time_without_decisions_is_no_error(call, recorded):
-    assert "no decision matches; there are others" in said(call("decisions", "--store", recorded, "--since", "60s"))
+    assert "no decision matches the filter" in said(call("decisions", "--store", recorded, "--since", "60s"))
     assert json.loads(said(call("decisions", "--store", recorded, "--since", "60s", "--json")))["decisions"] == []
 
 

@@ -61,7 +61,7 @@ def test_prints_the_allocation_and_why(run):
         "10",
         "11",
         "74%",
-        "Next best",
+        "Alternatives with the same number",
         "The bottleneck is extract",
         "split best as 10:11:1",
     ):

@@ -49,7 +49,7 @@ def decisions(
 
 def _show(found: PipelineDecisions) -> None:
     if not found.decisions:
-        typer.echo(f"{found.pipeline}: no decision matches; there are others")
+        typer.echo(f"{found.pipeline}: no decision matches the filter")
         return
     table = table_of_decisions(f"{found.pipeline}: decisions", "outcome")
     for decision in found.decisions:
@@ -122,7 +122,8 @@ _RECENT = 200
 
 def explain(
     decision: Annotated[
-        int | None, typer.Argument(metavar="DECISION", help="Its number. Default: the last that changed something.")
+        int | None,
+        typer.Argument(metavar="DECISION", help="Number of the decision. Default: the last change."),
     ] = None,
     app: AppOption = None,
     store: StoreOption = None,

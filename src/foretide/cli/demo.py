@@ -195,13 +195,13 @@ def _line(elapsed: float, run: DemoRun) -> str:
 
 def _forecast(elapsed: float, run: DemoRun, controller: Controller | None) -> str:
     """The expected load, and the model that it comes from."""
-    outlook = None if controller is None else controller.forecast("arrival_rate", "requests")
-    if outlook is None:
+    forecast = None if controller is None else controller.forecast("arrival_rate", "requests")
+    if forecast is None:
         return ""
-    point = outlook.at(_FORECAST_SECONDS)
+    point = forecast.at(_FORECAST_SECONDS)
     run.forecasts.append((elapsed + point.seconds, point.mean))
-    vote = "" if outlook.may_vote else ", not trusted yet"
-    return f"  forecast for {point.seconds:g} s: {point.mean:,.0f}/s ({outlook.by}{vote})"
+    trust = "" if forecast.may_vote else ", not trusted yet"
+    return f"  forecast for {point.seconds:g} s: {point.mean:,.0f}/s ({forecast.by}{trust})"
 
 
 def _parts(disturbances: Disturbances) -> dict[str, tuple[float, float]]:
@@ -219,7 +219,7 @@ def _conclude(runs: list[DemoRun], disturbances: Disturbances, console: Console)
         worst = [run.worst_p99(start, end) for run in runs]
         table.add_row(name, *("-" if value is None else f"{value:.2f}" for value in worst))
     found = [run.verification for run in runs]
-    table.add_row("rows lost or doubled", *("unknown" if v is None else f"{v.missing + v.surplus}" for v in found))
+    table.add_row("rows lost or duplicated", *("unknown" if v is None else f"{v.missing + v.surplus}" for v in found))
     console.print(table)
     for at, text in runs[-1].decisions:
         console.print(f"  t={at:5.1f} s  {text}")

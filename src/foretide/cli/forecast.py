@@ -84,7 +84,7 @@ def train(
 
     It is scored out of sample and saved with its scaling, features and scores.
 
-    With --resume the saved model learns the values that are new, and is fitted again from where it was.
+    With --resume the saved model learns the new values, and is fitted again starting from its present weights.
     """
     series = load_source(source, column)
     if resume:
@@ -214,9 +214,9 @@ def evaluate(
 
     Each forecast is made from the values before it alone.
 
-    RMSE is of the mean, also relative to the last value's; MAPE and sMAPE are of the median; then how often the truth
-    lay inside the 80 % and 95 % intervals, the time to learn what comes before the part that is scored, and the time
-    for each value of it, fits included. The mix is made of the models that are included.
+    RMSE is of the mean, also relative to the last value's; MAPE and sMAPE are of the median. The next columns are
+    the share of values inside the 80 % and 95 % intervals, the time to learn the series before the scored part, and the
+    time per scored value, fits included. The ensemble consists of the models that are included.
     """
     check_plot(plot)
     series = load_source(source, column)

@@ -47,7 +47,7 @@ def read_model(file: Path) -> Model:
 
 
 def to_data(answer: WhatIf | BatchWhatIf) -> dict[str, Any]:
-    """The answer as plain values; what is infinite becomes null, as JSON has no word for it."""
+    """The answer as plain values; infinite numbers become null, which JSON cannot express."""
     mode = "pipeline" if isinstance(answer, WhatIf) else "micro-batch"
     return {"mode": mode, **_finite(asdict(answer)), "why": explain(answer)}
 
@@ -72,7 +72,7 @@ def _show(answer: WhatIf | BatchWhatIf, console: Console) -> None:
 
 def _operators(answer: WhatIf) -> Table:
     table = Table("operator", title="Processors", title_justify="left")
-    for column in ("now", "planned", "arrivals/s", "busy", "time a visit", "share", "one more saves"):
+    for column in ("now", "planned", "arrivals/s", "busy", "time per visit", "share", "saved by one more"):
         table.add_column(column, justify="right")
     for line in answer.operators:
         table.add_row(
@@ -90,7 +90,7 @@ def _operators(answer: WhatIf) -> Table:
 
 def _alternatives(answer: WhatIf) -> Table:
     names = answer.allocation.processors
-    table = Table(*names, title="Next best with as many", title_justify="left")
+    table = Table(*names, title="Alternatives with the same number", title_justify="left")
     table.add_column("time in all", justify="right")
     best = answer.allocation.expected_total_sojourn
     rows = [(names, best), *((a.processors, a.expected_total_sojourn) for a in answer.alternatives)]

@@ -60,7 +60,7 @@ def run(
     """Run an application under a replayed real load curve.
 
     Midway an edge is split in a new ratio, or policies control the pipeline. At the end the output is compared, row by
-    row, with what it has to be.
+    row, with the expected output.
     """
     check_plot(plot)
     app, load = find_app(name), Load(duration, rate, seed)
@@ -211,7 +211,7 @@ class AppRun:
             time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:
-        """Stop the pipeline; raises what it failed of."""
+        """Stop the pipeline; raise the error that ended it, if any."""
         self.pipeline.stop()
         self.pipeline.raise_failure()
 

@@ -24,14 +24,14 @@ ConfigOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting, such as guards.cooldown=30; may be repeated."),
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting, such as guards.cooldown=30; repeatable."),
 ]
 PolicyOption = Annotated[
     list[str] | None,
     typer.Option(
         "--policy",
         metavar="NAME",
-        help=f"One of {', '.join(POLICIES)}; may be repeated, the first one ranks highest.",
+        help=f"One of {', '.join(POLICIES)}; repeatable, the first one has priority.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""`foretide simulate FILE`: run a model in the simulator, alone or under control, and show what came of it."""
+"""`foretide simulate FILE`: run a model in the simulator, with or without the control loop."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ def simulate(
         typer.Option(metavar="NAME,...", help="Run the control loop with these policies."),
     ] = None,
     latency: Annotated[float | None, DurationOption(help="With policies: the latency target, such as 2s.")] = None,
-    period: Annotated[float, DurationOption(help="With policies: minimum time between two control cycles.")] = "5s",  # type: ignore[assignment]
+    period: Annotated[
+        float, DurationOption(show_default="5s", help="With policies: minimum time between two control cycles.")
+    ] = 5.0,
     cores_per_executor: Annotated[int, typer.Option(min=1, help="With policies: cores of each executor.")] = 1,
     max_executors: Annotated[
-        int | None, typer.Option(min=1, help="With policies: most executors that may be requested.")
+        int | None, typer.Option(min=1, help="With policies: maximum number of executors.")
     ] = None,
     config: ConfigOption = None,
     sets: SetOption = None,
@@ -56,7 +58,7 @@ def simulate(
     """Simulate a model, with or without the control loop.
 
     Shows latency, queue lengths and utilization, with confidence intervals. With --policies, the control loop runs on
-    the simulated query, and the same load without control beside it.
+    the simulated query, and the same load is simulated without it for comparison.
     """
     if policies is None and (latency, max_executors) != (None, None):
         raise typer.BadParameter("goes with --policies only", param_hint="--latency" if latency else "--max-executors")
@@ -95,7 +97,7 @@ def _show(result: SimulationResult, console: Console) -> None:
         console.print(f"{batches.count} batches of {batches.rows} rows, {_time(batches.length)} each")
     for each in result.operators:
         if each.replayed:
-            console.print(f"{each.name} lost work with a worker and did it again: {each.replayed} times")
+            console.print(f"{each.name}: {each.replayed} tuples were processed again after a worker failed")
     console.print(f"{result.trees} tuples entered, {result.completed} were fully processed")
 
 

@@ -132,7 +132,7 @@ def set_target(
 ) -> None:
     """Change the target of a running pipeline, from the next control cycle on.
 
-    What is not given stays as it is.
+    Options that are not given leave their part of the target unchanged.
     """
     order = TargetOrder(
         "none" if latency == "none" else None if latency is None else parse_duration_option(latency),

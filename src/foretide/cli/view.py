@@ -156,7 +156,7 @@ def show_result(console: Console, pipeline: Pipeline, app: App) -> None:
 
 
 def show_verification(console: Console, verification: Verification, summary: dict[str, Any]) -> None:
-    """Whether rows were lost or doubled."""
+    """Whether rows are missing or duplicated."""
     taken, batches, restarts = (summary[name] for name in ("rows_taken", "batches", "restarts"))
     proof = Table.grid(padding=(0, 2))
     rows = f"{verification.handed_out:,} emitted, {taken:,} processed in {batches} batches, {restarts} restarts"
@@ -166,9 +166,7 @@ def show_verification(console: Console, verification: Verification, summary: dic
     proof.add_row("", f"{verification.missing} missing, {verification.surplus} surplus or different")
     console.print(proof)
     end = (
-        "[bold green]No row was lost.[/]"
-        if verification.exact
-        else "[bold red]The output differs from what it has to be.[/]"
+        "[bold green]No row was lost.[/]" if verification.exact else "[bold red]The output is not the expected one.[/]"
     )
     for alarm in summary["alarms"][:_MAX_LINES]:
         console.print(f"[red]alarm:[/] {alarm}", soft_wrap=True)

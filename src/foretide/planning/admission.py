@@ -84,7 +84,7 @@ class ProgressTuner:
     >>> state, first = tuner.step(tuner.start(100), Observation(progress=1000.0))
     >>> state, second = tuner.step(state, Observation(progress=1010.0))
     >>> first.limit, second.limit, second.reason
-    (125, 100, 'the last increase brought nothing: restored what it was before')
+    (125, 100, 'the last increase had no effect: the limit before it is restored')
 
     Attributes:
         similar: Two progresses are similar if they differ by at most this share of the larger. The
@@ -120,7 +120,7 @@ class ProgressTuner:
     def _similar(self, state: ProgressState, seen: Observation) -> tuple[ProgressState, TunerStep]:
         """Progress neither rose nor fell, after an increase or after no change."""
         if state.action is TunerMove.INCREASE:
-            reason = "the last increase brought nothing: restored what it was before"
+            reason = "the last increase had no effect: the limit before it is restored"
             return self._hold(state, seen, state.before_increase, reason)
         if state.unchanged + 1 == self.patience:
             return self._increase(state, seen, f"{self.patience} periods of no change: tries more")

@@ -264,7 +264,7 @@ def duration(seconds: float) -> str:
 def _explain_pipeline(answer: WhatIf) -> Iterator[str]:
     allocation = answer.allocation
     total = allocation.expected_total_sojourn
-    verb = "split best as" if answer.asked == "budget" else "are the fewest that do, as"
+    verb = "split best as" if answer.asked == "budget" else "are the minimum, as"
     count = f"{allocation.total} processor{'s' if allocation.total > 1 else ''}"
     yield f"{count} {verb} {_ratio(allocation.processors)}: {duration(total)} in all operators."
     if answer.completion.expected < total * (1 - 1e-9):
@@ -307,7 +307,7 @@ def _explain_batches(answer: BatchWhatIf) -> Iterator[str]:
         f"A row is committed {duration(steady.mean_latency)} after it arrives on average, "
         f"{duration(steady.latency(0.95))} in 95 % of cases."
     )
-    yield f"{duration(plan.model.overhead)} of each batch are fixed cost, rows or no rows."
+    yield f"{duration(plan.model.overhead)} of each batch are fixed cost, whatever the number of rows."
     slowest = answer.stage_seconds[answer.bottleneck]
     yield f"The bottleneck is {answer.bottleneck}: {duration(slowest)} of each batch."
     yield (
