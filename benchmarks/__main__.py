@@ -15,6 +15,7 @@ from benchmarks.report import show
 ALL = (
     "engine",
     "monitoring",
+    "store_growth",
     "forecasting",
     "forecasting_nets",
     "planning",
@@ -23,6 +24,10 @@ ALL = (
     "live_load",
     "slow_worker",
     "joins",
+    "real_time",
+    "real_time_changes",
+    "real_time_processors",
+    "real_time_slow_worker",
 )
 
 
@@ -34,7 +39,7 @@ def main() -> None:
     options = parser.parse_args()
     console = Console()
     figures = {"machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"}
-    for name in options.names:
+    for name in (given.replace("-", "_") for given in options.names):
         console.rule(name)
         figures[name] = importlib.import_module(f"benchmarks.{name}").run(
             quick=options.quick, folder=options.json.parent

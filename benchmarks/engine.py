@@ -16,9 +16,10 @@ from pyspark.sql import functions as F
 import foretide as ft
 from foretide.control_folder.folder import ControlFolder
 from foretide.routing.ring import DEFAULT_SLOTS
-from foretide.spark.edges import barrier
+from foretide.spark.edges import barrier, exchange, task_column
 from foretide.spark.groupings import slot_of
 from foretide.spark.progress.reader import QueryReader
+from foretide.spark.rest import SparkRest
 from foretide.workloads.keyed import Keyed
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - engin
         return {
             "throughput of an edge": throughput(spark, quick=quick),
             "cost of watching": watching(spark, quick=quick),
+            "cost of tuple ids": tuple_ids(spark, quick=quick),
             "re-splits of a running query": resplits(spark, quick=quick),
         }
     finally:
@@ -172,6 +174,50 @@ def watched(spark: SparkSession, rows: int, control: str) -> Modes:
         "confirmed and counted": (lambda: urls(lines(spark, rows).transform(edge)), follower),
         "confirmed, counted, XOR of ids": (lambda: urls(lines(spark, rows).transform(with_ids)), follower),
     }
+
+
+# ---- the cost of tuple ids
+
+
+def tuple_ids(spark: SparkSession, *, quick: bool) -> list[dict[str, Any]]:
+    """CPU time of all tasks with and without the XOR of ids, both sides of an edge together, for a row.
+
+    Modes take turns, and the least of all rounds counts: other processes only ever add to it.
+    """
+    rows, rounds = (100_000, 2) if quick else (1_000_000, 6)
+    figures = []
+    for columns in (2, 20):
+        spent: dict[bool, list[float]] = defaultdict(list)
+        for _ in range(rounds + 1):
+            for audit in (False, True):
+                spent[audit].append(cpu_seconds(spark, audited(spark, rows, columns, audit=audit)))
+        without, with_ids = (min(spent[audit][1:]) / rows for audit in (False, True))
+        figures.append(
+            {
+                "columns": columns,
+                "rows": rows,
+                "a row over an edge, ns of CPU": 1e9 * without,
+                "its ids, ns of CPU": 1e9 * (with_ids - without),
+            }
+        )
+    return figures
+
+
+def audited(spark: SparkSession, rows: int, columns: int, *, audit: bool) -> DataFrame:
+    text = F.concat(F.lit("user said number "), F.col("id").cast("string"))
+    more = [(F.col("id") * place if place % 2 else text).alias(f"c{place}") for place in range(1, columns)]
+    frame = spark.range(0, rows, 1, 2).select("id", *more)
+    placed = frame.withColumn(task_column("parse"), F.pmod(F.xxhash64("id"), F.lit(POOL)).cast("int"))
+    return exchange(placed, "parse", POOL, audit=audit)
+
+
+def cpu_seconds(spark: SparkSession, frame: DataFrame) -> float:
+    """Run a frame into nothing: the CPU time of its tasks."""
+    rest = SparkRest.of(spark.sparkContext)
+    before = {stage["stageId"] for stage in rest.get("stages")}
+    frame.write.format("noop").mode("overwrite").save()
+    time.sleep(0.5)  # Spark's own figures come a little later
+    return sum(stage["executorCpuTime"] for stage in rest.get("stages") if stage["stageId"] not in before) / 1e9
 
 
 # ---- re-splits

@@ -20,6 +20,18 @@ def show(console: Console, figures: dict[str, Any]) -> None:
             console.print(f"{title}: {rows}", highlight=False)
 
 
+def markdown(figures: dict[str, Any]) -> str:
+    """What a benchmark found, for a page of the documentation."""
+    parts = []
+    for title, rows in figures.items():
+        if isinstance(rows, list) and rows and isinstance(rows[0], dict):
+            lines = [list(rows[0]), ["---"] * len(rows[0]), *([_text(value) for value in row.values()] for row in rows)]
+            parts.append(f"**{title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+        else:
+            parts.append(f"{title}: {rows}")
+    return "\n\n".join(parts) + "\n"
+
+
 def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"

@@ -72,10 +72,14 @@ def cli_page(cli: typer.Typer) -> str:
     commands = list(_commands("foretide", root))
     overview = _table(["command", "what it does"], ([f"`{path}`", _first_line(each.help)] for path, each in commands))
     ends = "Every command has `--help`. It ends with 0 when all went well, with 1 and a sentence when Foretide refuses"
+    as_json = 'With `--json` the sentence is `{"error": {"kind": ..., "message": ..., "command": ...}}` on stdout'
+    debug = "An error that Foretide does not expect leaves its trace in `errors.log` in `FORETIDE_HOME`"
     return _page(
         "Commands",
         f"{root.help or ''}",
-        f"{ends} or a run was not exact, and with 2 when it was called wrongly.",
+        f"{ends} or a run was not exact, with 2 when it was called wrongly, and with 130 after Ctrl-C.",
+        f"{as_json}; numbers that are not finite are null. {debug}; `FORETIDE_DEBUG=1` prints it.",
+        "Wherever `--app NAME` names the pipeline, a last argument does so too: `foretide status shop`.",
         overview,
         *(part for path, each in commands for part in _command(path, each)),
     )

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 
 import pytest
 from hypothesis import settings
 
 import foretide as ft
+from foretide.errors import EnvironmentNotReadyError
 from helpers import COMPILED, QUICK
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as scripts/test.sh starts it; processes of tests inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("foretide", deadline=None)  # no test depends on how fast the machine is
 settings.load_profile("foretide")
@@ -16,7 +21,7 @@ settings.load_profile("foretide")
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if {"spark", "broker"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.spark)
 
 
@@ -26,6 +31,23 @@ def spark():
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory):
+    """A Kafka broker for all tests of this process; they are skipped where its jars or the connector cannot be had."""
+    from foretide.spark.jars import KAFKA_CONNECTOR, jars_of
+    from foretide.spark.kafka_broker import Broker
+
+    pytest.importorskip("confluent_kafka")
+    running = Broker(tmp_path_factory.mktemp("kafka"))
+    try:
+        jars_of(KAFKA_CONNECTOR)
+        running.start()
+    except EnvironmentNotReadyError as error:
+        pytest.skip(str(error))
+    yield running
+    running.stop()
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import time
 from collections import Counter
 
 import pytest
+
+from foretide.control_folder.filesystem import LocalFilesystem
+from foretide.errors import ControlFolderError
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java for short runs on few cores: no compiler and no threads that collect garbage which pay off only in long ones."""
@@ -64,3 +69,35 @@ def multiset(frame):
 def environment():
     """Of processes that tests start: every Java in them, executors included, is a quick one."""
     return {**os.environ, "PYTHONUNBUFFERED": "1", "JDK_JAVA_OPTIONS": QUICK_JAVA}
+
+
+class FullDisk(LocalFilesystem):
+    """A control folder on a disk that can be full, or read-only: nothing can be written or locked then."""
+
+    error: str | None = None
+
+    def write(self, name, text):
+        self._check()
+        super().write(name, text)
+
+    def lock(self, seconds=1.0):
+        self._check()
+        return super().lock(seconds)
+
+    def _check(self):
+        if self.error is not None:
+            raise ControlFolderError(f"'{self._folder}' cannot be written: {self.error}")
+
+
+NO_SPACE = os.strerror(errno.ENOSPC)
+READ_ONLY = os.strerror(errno.EROFS)
+
+
+def send_records(broker, topic, values):
+    """Write values to a topic, as JSON unless they are bytes, and wait until the broker has them."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
+    for value in values:
+        producer.produce(topic, value if isinstance(value, bytes) else json.dumps(value).encode())
+    assert producer.flush(60) == 0

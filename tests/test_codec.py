@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretide.codec import from_data, from_json, to_data, to_json
+from foretide.codec import from_data, from_json, parse_json, to_data, to_json
 from foretide.errors import CodecError, ControlError
 
 
@@ -97,10 +97,19 @@ def test_a_field_that_does_not_fit_is_named(change, words):
     assert caught.value.path == words.partition(":")[0]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, "9" * 5000, b"\xff"])
 def test_text_that_is_not_such_a_value_is_refused(text):
     with pytest.raises(CodecError):
         from_json(Drawing, text, KINDS)
+
+
+@pytest.mark.parametrize("text", ['["\\ud800x", 1]', b'["\\uDC00x", 1]'])
+def test_half_a_surrogate_pair_which_no_output_takes_is_replaced(text):
+    assert parse_json(text) == ["?x", 1]
+
+
+def test_a_whole_surrogate_pair_is_one_letter():
+    assert parse_json('["\\ud83d\\ude00"]') == ["\N{GRINNING FACE}"]
 
 
 @pytest.mark.parametrize("value", [{("a", "b"): 1.0}, {"a": object()}])

@@ -73,4 +73,4 @@ def test_commands_for_people_load_neither_spark_nor_jax(arguments, tmp_path, mon
 
 
 def test_the_help_loads_no_command_at_all():
-    assert loaded_after(running("--help"), ("foretide.cli.run", "foretide.cli.console", "numpy")) == []
+    assert loaded_after(running("--help"), ("foretide.cli.running.run", "foretide.cli.console", "numpy")) == []

@@ -1,8 +1,12 @@
 """Plots of runs are written in the format of their path, also where little is known."""
 
+import os
+from pathlib import Path
+
 import pytest
 
-from foretide.reports import BatchRow, Disturbances, PlottedRun, draw_comparison, draw_run
+from foretide.errors import FileError
+from foretide.reports import BatchRow, Disturbances, PlottedRun, check_output_file, draw_comparison, draw_run
 
 
 def batch(number, per_task=(3, 1), p99=0.5):
@@ -28,3 +32,36 @@ def test_two_runs_are_compared(tmp_path):
 def test_a_batch_knows_its_rate():
     assert batch(1).rate == 8.0
     assert BatchRow(1, 0, 0.0, 0.0, None, None, None, None, None, ()).rate == 0.0
+
+
+SUFFIXES = (".png", ".svg")
+
+
+@pytest.mark.parametrize("name", ["run.png", "run.SVG", "there.png", "\udcff.png"])
+def test_a_file_that_can_be_written_passes_and_nothing_is_left(tmp_path, name):
+    (tmp_path / "there.png").write_bytes(b"kept")
+    check_output_file(tmp_path / name, SUFFIXES)
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"there.png": b"kept"}
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("folder.png", "not a regular file"),
+        ("nowhere/run.png", "'.*nowhere' does not exist"),
+        ("file.png/run.png", "cannot be written"),
+        ("n" * 300 + ".png", "cannot be written"),
+        ("a\0b.png", "name is not valid|cannot be written"),
+        ("run.doc", "must end in .png or .svg"),
+        ("run", "must end in .png or .svg"),
+        (".", "must end in .png or .svg"),
+        ("pipe.png", "not a regular file"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused(tmp_path, name, reason):
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "file.png").write_bytes(b"")
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(FileError, match=reason) as refused:
+        check_output_file(tmp_path / name, SUFFIXES)
+    assert Path(refused.value.path) == tmp_path / name

@@ -36,6 +36,8 @@ SURFACE = [
     "JoinPlan",
     "JoinSettings",
     "Json",
+    "KafkaSink",
+    "KafkaSource",
     "KeyGrid",
     "Known",
     "Latency",

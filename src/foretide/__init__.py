@@ -61,8 +61,8 @@ if TYPE_CHECKING:
         PartialKey,
         Shuffle,
     )
-    from foretide.topology.sinks import Console, Json, Memory, Parquet, Table
-    from foretide.topology.sources import FileRows, Files, Rate, Replay, Socket, Stream
+    from foretide.topology.sinks import Console, Json, KafkaSink, Memory, Parquet, Table
+    from foretide.topology.sources import FileRows, Files, KafkaSource, Rate, Replay, Socket, Stream
     from foretide.workloads.curve import Curve
 
 _NAMES_BY_MODULE = {
@@ -98,8 +98,8 @@ _NAMES_BY_MODULE = {
     "foretide.topology.graph": "Arrow Bolt From Native PerTuple Spout Topology",
     "foretide.topology.groupings": "All Custom Direct Dynamic Fields Global LoadAware"
     " LocalOrShuffle PartialKey Shuffle",
-    "foretide.topology.sinks": "Console Json Memory Parquet Table",
-    "foretide.topology.sources": "FileRows Files Rate Replay Socket Stream",
+    "foretide.topology.sinks": "Console Json KafkaSink Memory Parquet Table",
+    "foretide.topology.sources": "FileRows Files KafkaSource Rate Replay Socket Stream",
     "foretide.workloads.curve": "Curve",
 }
 _MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
@@ -133,6 +133,8 @@ __all__ = [
     "JoinPlan",
     "JoinSettings",
     "Json",
+    "KafkaSink",
+    "KafkaSource",
     "KeyGrid",
     "Known",
     "Latency",

@@ -1,6 +1,33 @@
-"""`python -m foretide` is the command line too."""
+"""The entry point of the `foretide` command, and of `python -m foretide`."""
 
-from foretide.cli import app
+import os
+import sys
+
+
+def quit_at_once(*_: object) -> None:
+    """Answer Ctrl-C in one line: while modules are imported there is nothing to clean up, and Python may lose it."""
+    sys.stderr.write("foretide: interrupted\n")
+    sys.stderr.flush()
+    os._exit(130)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        import signal  # noqa: PLC0415 - Ctrl-C may come here already
+
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, quit_at_once)  # until the command is imported
+        import warnings  # noqa: PLC0415 - not before Ctrl-C is answered
+
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore")
+        from foretide.cli import app  # noqa: PLC0415 - not before Ctrl-C is answered
+
+        app()
+    except KeyboardInterrupt:
+        quit_at_once()
+
 
 if __name__ == "__main__":
-    app()
+    main()

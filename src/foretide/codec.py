@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import types
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
@@ -40,6 +41,7 @@ _NO_KINDS: Kinds = {}
 _NOT_FINITE = frozenset({"inf", "-inf", "nan"})
 _SEQUENCES = frozenset({tuple, list, set, frozenset})
 _MAPPINGS = frozenset({dict, Mapping})
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def to_json(value: Any, kinds: Kinds = _NO_KINDS) -> str:
@@ -61,15 +63,18 @@ def from_json(kind: type[T], text: str | bytes, kinds: Kinds = _NO_KINDS) -> T:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The text as dictionaries, lists, texts and numbers.
+    """The text as dictionaries, lists, texts and numbers. Halves of surrogate pairs, which no output takes, become "?".
 
     Raises:
-        CodecError: It is not JSON.
+        CodecError: It is not JSON, or nested too deep.
     """
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise CodecError("", f"not valid JSON: {error}") from error
+        data = json.loads(text)
+        if not _SURROGATE.search(text if isinstance(text, str) else str(text, "utf-8", "replace")):
+            return data
+        return json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise CodecError("", f"not valid JSON: {error or type(error).__name__}") from error
 
 
 def to_data(value: Any, kinds: Kinds = _NO_KINDS) -> Any:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Annotated, Any
 
 from foretide.errors import DurationError
+from foretide.formatting import shorten
 
 _UNITS: dict[Fraction, tuple[str, ...]] = {
     Fraction(1, 1_000_000): ("us", "microsecond", "microseconds"),
@@ -23,6 +24,9 @@ _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?"
 _PLAIN = re.compile(_NUMBER, re.ASCII)
 _PART = re.compile(rf"({_NUMBER})\s*([a-z]+)\s*", re.ASCII)
 _LONGEST = 200
+_MAX_INTERVAL = 10_000_000_000  # Spark counts microseconds in 64 bits
+MAX_SECONDS = 9_000_000_000_000
+"""The longest duration: sums and products of durations stay far from overflowing."""
 
 ALLOWED = "seconds as a number, or text such as '2s', '500 ms' or '1 minute 30 seconds'"
 """What a duration may be, for sentences that say what to give."""
@@ -93,14 +97,13 @@ def _parse_text(text: str) -> float:
 
 
 def _number(seconds: float | Fraction) -> float:
-    try:
-        return float(seconds)
-    except OverflowError:
-        raise DurationError(f"a duration of {len(str(int(seconds)))} digits is too long; give {ALLOWED}") from None
+    if seconds > MAX_SECONDS:
+        raise DurationError(f"a duration of more than {MAX_SECONDS:,} s is too long; give {ALLOWED}")
+    return float(seconds)
 
 
 def _wrong(value: object) -> DurationError:
-    return DurationError(f"{value!r} is not a duration; give {ALLOWED}")
+    return DurationError(f"{shorten(value)} is not a duration; give {ALLOWED}")
 
 
 def interval_text(seconds: float) -> str:
@@ -109,5 +112,7 @@ def interval_text(seconds: float) -> str:
     >>> interval_text(0.5), interval_text(60.0), interval_text(0.00025)
     ('500 milliseconds', '60000 milliseconds', '250 microseconds')
     """
+    if seconds > _MAX_INTERVAL:
+        raise DurationError(f"an interval of Spark must be at most {_MAX_INTERVAL:,} seconds; give {ALLOWED}")
     micros = round(seconds * 1_000_000)
     return f"{micros} microseconds" if micros % 1000 else f"{micros // 1000} milliseconds"

@@ -5,7 +5,10 @@ ForetideError
  |- RouteError               a route that was refused; the old one stays in force
  |- WorkloadError            a generator, trace or replay that was described wrongly
  |- ControlFolderError       no control folder, or one that cannot be used
+ |   '- DamagedFileError         a file in it that nobody can read as it is; it is left alone
  |- PipelineNotFoundError    no running pipeline, or too many to choose from
+ |- RegistryError            the list of running pipelines cannot be read or written
+ |- PipelineFailedError      a query that died and was not started again
  |- BatchTimeoutError        a batch that hung in every one of its tries
  |- RestartFailedError       a query that could not be started again after a hung batch
  |- FeedbackGrowthError      a feedback loop that returns more than it takes in
@@ -20,6 +23,7 @@ ForetideError
  |   '- LatencyOutOfReachError   a latency target that no allocation meets
  |- MonitoringError          metrics that cannot be kept, read or served
  |   |- StoreError               a store that cannot be opened, read or written; the pipeline runs on
+ |   |   '- EmptyStoreError          a store that exists and holds nothing yet
  |   '- AlarmRuleError           an alarm rule that is invalid; says which part
  |- ForecastError            a series or model that a forecast cannot be made from
  |   |- BadSeriesError           values that are no load: NaN, infinite, negative
@@ -31,11 +35,13 @@ ForetideError
  |   '- ReplayError              a history that lacks what a replay needs
  |- SettingsError            a setting that is unknown, of the wrong type or out of bounds; names where it was given
  |- DurationError            a number or text that is not a duration
+ |- FileError                a file given by the user that cannot be read or written; names the file
  |- CodecError               JSON that does not fit the type it is read as; names the field
  |- JoinError                a join of two streams that cannot run; lists all its problems
  |- JoinPlanError            a plan of a skewed join that would not be exact, so it was refused
  |   |- PlanFormatError          a plan file that is damaged, or of another release
  |   '- PastHardEndError         a tuple past the announced end of its key's plan: the batch has to fail
+ |- KafkaError               a Kafka broker that does not start, does not answer, or refuses a topic
  '- EnvironmentNotReadyError something outside Foretide is missing: Java, an extra package
 """
 
@@ -43,6 +49,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from foretide.formatting import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -101,8 +109,30 @@ class ControlFolderError(ForetideError):
     """There is no control folder, or what lies in it cannot be used."""
 
 
+class DamagedFileError(ControlFolderError):
+    """A file of a control folder that is there and cannot be read: damaged, or written by another version.
+
+    Waiting does not help, unlike with a store that does not answer. Nothing was changed.
+    """
+
+
 class PipelineNotFoundError(ForetideError):
     """No running pipeline of that name, or several when one was meant."""
+
+
+class RegistryError(ForetideError, OSError):
+    """Foretide's own folder, with the list of running pipelines, cannot be read or written."""
+
+
+class PipelineFailedError(ForetideError):
+    """The query of a pipeline died and was not started again."""
+
+    def __init__(self, pipeline: str, batch: int | None, cause: str) -> None:
+        self.pipeline = pipeline
+        self.batch = batch
+        self.cause = cause
+        after = "" if batch is None else " before its first batch" if batch < 0 else f" after batch {batch}"
+        super().__init__(f"'{pipeline}' failed{after}: {cause}. What was committed stays in its checkpoint.")
 
 
 class BatchTimeoutError(ForetideError):
@@ -120,13 +150,13 @@ class BatchTimeoutError(ForetideError):
 
 
 class RestartFailedError(ForetideError):
-    """A hung batch was cancelled, and the query could not be started again."""
+    """A query that was stopped or had failed could not be started again."""
 
     def __init__(self, pipeline: str, reason: str) -> None:
         self.pipeline = pipeline
         self.reason = reason
         super().__init__(
-            f"'{pipeline}' was stopped because a batch hung, and did not start again: {reason}. What was committed "
+            f"'{pipeline}' was stopped or had failed, and did not start again: {reason}. What was committed "
             "stays; start it again from the same checkpoint."
         )
 
@@ -154,17 +184,18 @@ class PlanningError(ForetideError):
 class ModelError(PlanningError):
     """A network or model file that is invalid. `problems` holds all of them, not only the first."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], file: object = None) -> None:
         self.problems = tuple(problems)
         count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
-        super().__init__(f"the model has {count}:" + "".join(f"\n  - {problem}" for problem in self.problems))
+        name = "the model" if file is None else f"the model '{file}'"
+        super().__init__(f"{name} has {count}:" + "".join(f"\n  - {problem}" for problem in self.problems))
 
 
 class IdleNetworkError(PlanningError):
     """Nothing enters the network, so an average over its tuples does not exist."""
 
     def __init__(self) -> None:
-        super().__init__("no tuples enter the network (the external arrival rates add up to 0): nothing to plan for")
+        super().__init__("no tuples enter the network (the external arrival rates add up to 0)")
 
 
 class UnstableNetworkError(PlanningError):
@@ -184,7 +215,7 @@ class LoopGainError(UnstableNetworkError):
     def __init__(self, operators: Sequence[str], gain: float) -> None:
         self.gain = gain
         super().__init__(
-            f"the loop through {', '.join(operators)} multiplies its tuples by {gain:.4g} at each step; "
+            f"the loop through {', '.join(operators)} multiplies its tuples by {format_number(gain)} at each step; "
             "no number of processors keeps up unless that is below 1",
             operators,
         )
@@ -207,7 +238,8 @@ class BatchOverloadError(UnstableNetworkError):
         self.rate = rate
         self.limit = limit
         super().__init__(
-            f"{rate:.6g} rows a second arrive and micro-batches carry less than {limit:.6g}; "
+            f"{format_number(rate, 6)} rows a second arrive and micro-batches carry less than "
+            f"{format_number(limit, 6)}; "
             f"most of the work is in {', '.join(operators)}",
             operators,
         )
@@ -228,11 +260,16 @@ class LatencyOutOfReachError(PlanningError):
     def __init__(self, target: float, best: float) -> None:
         self.target = target
         self.best = best
-        super().__init__(f"no allocation gets below {best:.6g} s, so a target of {target:.6g} s is out of reach")
+        reached, wanted = format_number(best, 6), format_number(target, 6)
+        super().__init__(f"no allocation gets below {reached} s, so a target of {wanted} s is out of reach")
 
 
 class EnvironmentNotReadyError(ForetideError):
     """Something outside Foretide is missing; the message says what to install."""
+
+
+class KafkaError(ForetideError):
+    """A Kafka broker that does not start, stop or answer, or a topic that it refuses."""
 
 
 class ForecastError(ForetideError):
@@ -257,6 +294,14 @@ class ControlError(ForetideError):
 
 class ActionError(ControlError):
     """An action that is impossible, such as 0 replicas, or that Spark did not carry out."""
+
+
+class FileError(ForetideError):
+    """A file given by the user that cannot be read or written. `path` is that file."""
+
+    def __init__(self, path: object, problem: str) -> None:
+        self.path = path
+        super().__init__(f"'{path}' {problem}")
 
 
 class CodecError(ForetideError):
@@ -306,6 +351,10 @@ class MonitoringError(ForetideError):
 
 class StoreError(MonitoringError):
     """A store that cannot be opened, read or written. The pipeline runs on without it."""
+
+
+class EmptyStoreError(StoreError):
+    """A store that exists and holds nothing yet."""
 
 
 class AlarmRuleError(MonitoringError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -21,7 +21,7 @@ from foretide.control.actions.registry import (
 )
 from foretide.control.history import Advice
 from foretide.control.world.world import World
-from foretide.errors import EnvironmentNotReadyError
+from foretide.errors import EnvironmentNotReadyError, FileError
 from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast
 
 if TYPE_CHECKING:
@@ -51,6 +51,29 @@ def save_figure(figure: Figure, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     return path
+
+
+def check_output_file(path: Path, suffixes: Collection[str]) -> None:
+    """Refuse a file that cannot be written, before anything is computed that would be lost then.
+
+    Raises:
+        FileError: The suffix is another one, the folder is missing, or the file cannot be created or replaced.
+    """
+    if path.suffix.lower() not in suffixes:
+        raise FileError(path, f"must end in {' or '.join(suffixes)}")
+    try:
+        exists = path.exists()
+        if exists and not path.is_file():
+            raise FileError(path, "cannot be replaced: it is not a regular file")
+        if not path.parent.exists():
+            raise FileError(path, f"cannot be written: the folder '{path.parent}' does not exist; create it first")
+        with path.open("ab"):
+            pass
+        if not exists:
+            path.unlink()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "the name is not valid"
+        raise FileError(path, f"cannot be written: {reason}") from error
 
 
 @dataclass(frozen=True)
@@ -145,6 +168,34 @@ def draw_comparison(runs: Sequence[PlottedRun], disturbances: Disturbances, path
     load.set_ylabel("rows/s, thousands")
     latency.set_ylabel("tuple latency (p99), s")
     latency.set_xlabel("seconds of replay (dotted: a decision)")
+    save_figure(figure, path)
+
+
+@dataclass(frozen=True)
+class LatencyRun:
+    """A run in real time: for each second of it p50 and p99 in milliseconds, and when something was decided."""
+
+    name: str
+    seconds: Sequence[tuple[float, float, float]]
+    decided_at: Sequence[float] = ()
+
+
+def draw_latencies(runs: Sequence[LatencyRun], slow_at: float, target: float, path: Path) -> None:
+    """Latency of several runs, second by second, on a logarithmic scale, with the target."""
+    figure = new_figure(10, 5)
+    axes = figure.subplots()
+    for run, colour in zip(runs, _COLOURS, strict=False):
+        at = [each[0] for each in run.seconds]
+        axes.plot(at, [each[2] for each in run.seconds], color=colour, label=f"{run.name}: p99")
+        axes.plot(at, [each[1] for each in run.seconds], color=colour, linestyle=":", label=f"{run.name}: p50")
+        for place, decided in enumerate(run.decided_at):
+            label = "decision" if place == 0 else None
+            axes.axvline(decided, color=colour, alpha=0.4, linewidth=1, label=label)
+    axes.axvline(slow_at, color="black", linestyle="--", linewidth=1, label="executor slowed down")
+    axes.axhline(target, color="tab:blue", linewidth=1, label=f"target p99 {target:g} ms")
+    axes.set(yscale="log", xlabel="seconds", ylabel="latency from Kafka to Kafka, ms")
+    axes.grid(visible=True, which="major", alpha=0.3)
+    axes.legend(loc="upper left", ncols=2, fontsize="small")
     save_figure(figure, path)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 import foretide as ft
 from foretide.apps.app import APPS, Load, find_app
-from foretide.apps.experiment import is_over, replay_of, verify
+from foretide.apps.experiment import is_over, last_committed, replay_of, verify
 from foretide.topology.validate import find_problems
 from helpers import wait_for
 
@@ -60,3 +61,15 @@ def test_malformed_request_lines_are_kept_in_a_stream_of_their_own(start):
 def test_an_unknown_application_is_refused_with_the_known_ones():
     with pytest.raises(ft.errors.PipelineNotFoundError, match="url-count"):
         find_app("nope")
+
+
+def test_the_last_committed_offset_is_read_from_the_checkpoint(tmp_path):
+    assert last_committed(tmp_path) is None
+    for folder in ("commits", "offsets"):
+        (tmp_path / folder).mkdir()
+    for batch in (9, 10, 11):
+        offset = json.dumps({"spout": "requests", "row": 100 * batch, "origin_ms": 5})
+        (tmp_path / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{offset}\n{offset}", encoding="utf-8")
+    for name in ("9", "10", ".10.crc"):
+        (tmp_path / "commits" / name).touch()
+    assert last_committed(tmp_path).end["row"] == 1000

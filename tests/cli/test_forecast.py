@@ -9,6 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from foretide.cli import app
+from foretide.errors import ModelFolderError
+from foretide.forecasting.forecaster import SeriesForecast
+from foretide.forecasting.load.registry import NUMPY_MODELS
 from foretide.workloads.traces import load_trace
 
 
@@ -84,4 +87,74 @@ def test_a_series_that_is_missing_is_an_error(call):
 
     result = call("forecast", "nowhere.csv")
     assert result.exit_code == 1
-    assert isinstance(result.exception, ForecastError | SystemExit)
+    assert isinstance(result.exception.__cause__, ForecastError)
+
+
+@pytest.mark.parametrize("command", [["forecast"], ["evaluate"], ["train", "--output", "kept"]])
+@pytest.mark.parametrize("name", ["[/]", "[/red]", "oracle"])
+def test_an_unknown_model_is_a_usage_error_before_the_source_is_read(call, command, name):
+    result = call(*command, "nothing.csv", "--model", name)
+    assert result.exit_code == 2
+    assert "must be one of last value" in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("command", ["forecast", "evaluate"])
+@pytest.mark.parametrize("name", [".", "folder.png", "n" * 300 + ".png", "nowhere/plot.png", "plot.doc"])
+def test_a_plot_that_cannot_be_written_is_refused_before_the_source_is_read(call, command, name):
+    Path("folder.png").mkdir()
+    result = call(command, "nothing.csv", "--plot", name)
+    assert result.exit_code == 2
+    assert "--plot" in result.stderr
+
+
+@pytest.mark.parametrize("folder", ["\udcff", "n" * 300, "short.csv/kept", "/proc/kept"])
+def test_a_folder_that_cannot_be_written_is_refused_before_the_training(call, monkeypatch, folder):
+    monkeypatch.setattr("foretide.cli.forecast.train_model", lambda *_: pytest.fail("it was trained"))
+    result = call("train", "short.csv", "--output", folder, "--model", "last value")
+    assert isinstance(result.exception.__cause__, ModelFolderError)
+    assert "cannot be written" in str(result.exception.__cause__)
+
+
+@pytest.mark.parametrize("command", [["evaluate"], ["train", "--output", "kept"]])
+@pytest.mark.parametrize("value", ["5e-324", "0", "1e-300"])
+def test_json_has_no_infinity(call, command, value):
+    Path("tiny.csv").write_text("value\n" + "\n".join([value, "0"] * 100) + "\n")
+    result = call(*command, "tiny.csv", "--model", "moving average", "--json")
+    assert result.exit_code == 0, result.output
+    json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_the_work_of_a_forecast_grows_with_its_steps_and_not_with_their_square(call, monkeypatch):
+    calls = []
+    quantile = SeriesForecast.quantile
+    monkeypatch.setattr(SeriesForecast, "quantile", lambda *all_of_it: calls.append(1) or quantile(*all_of_it))
+    for options in ([], ["--json"]):
+        calls.clear()
+        result = call("forecast", "short.csv", "--model", "last value", "--horizon", "300", *options)
+        assert result.exit_code == 0
+        assert len(calls) < 10
+
+
+def test_of_a_long_series_the_latest_values_are_learnt(call, monkeypatch):
+    monkeypatch.setattr("foretide.cli.forecast.LEARNT", 100)
+    _write("tail.csv", 400)
+    Path("tail.csv").write_text("value\n" + "\n".join(Path("tail.csv").read_text().split()[-100:]) + "\n")
+    long, tail = (
+        json.loads(call("forecast", name, "--model", "ewma", "--json").stdout) for name in ("short.csv", "tail.csv")
+    )
+    assert (long["values"], tail["values"]) == (400, 100)
+    assert long["steps"] == tail["steps"]
+
+
+def test_a_horizon_beyond_the_history_is_forecast_by_every_model_without_extras(call):
+    for name in NUMPY_MODELS:
+        assert call("forecast", "short.csv", "--model", name, "--horizon", "1000").exit_code == 0
+
+
+def test_nothing_is_cut_at_80_columns(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    Path("large.csv").write_text("value\n" + "\n".join(["1000000000000000", "1"] * 40) + "\n")
+    result = call("forecast", "large.csv", "--model", "last value")
+    assert result.exit_code == 0
+    assert "…" not in result.stdout
+    assert "e+" not in result.stdout

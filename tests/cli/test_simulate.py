@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from foretide.cli import app
 from foretide.cli.simulate import simulate
-from foretide.errors import EnvironmentNotReadyError, ForetideError, ModelError
+from foretide.errors import EnvironmentNotReadyError, ForetideError, IdleNetworkError, ModelError
 
 MODEL = """
 [[operator]]
@@ -55,7 +55,7 @@ def run(tmp_path):
 def test_the_table_names_operators_and_quantiles(run):
     result = run()
     assert result.exit_code == 0, result.output
-    for word in ("parse", "count", "utilization", "p99", "fully processed"):
+    for word in ("parse", "count", "busy", "p99", "fully processed"):
         assert word in result.stdout
 
 
@@ -97,7 +97,7 @@ def test_the_guide_runs_as_it_is_printed(run):
     blocks = re.findall(r"```(toml|python)\n(.*?)```", guide, re.DOTALL)
     plain, controlled = [text for kind, text in blocks if kind == "toml"]
     assert run(text=plain).exit_code == 0
-    [options] = re.findall(r"foretide simulate model.toml (--policies .*)", guide)
+    [options] = re.findall(r"foretide simulate query.toml (--policies .*)", guide)
     result = run(*options.split(), text=controlled)
     assert result.exit_code == 0, result.output
     shown = re.search(r"^Simulated.*?^Decisions", guide, re.DOTALL | re.MULTILINE)[0].split()
@@ -192,3 +192,72 @@ def test_a_latency_that_is_not_a_duration_is_a_usage_error(tmp_path):
     (tmp_path / "model.toml").write_text(CONTROLLED)
     arguments = ["simulate", str(tmp_path / "model.toml"), "--policies", "static", "--latency", "soon"]
     assert CliRunner().invoke(app, arguments).exit_code == 2
+
+
+@pytest.mark.parametrize("name", [".", "folder.png", "n" * 300 + ".png", "nowhere/plot.png", "plot.doc"])
+def test_a_plot_that_cannot_be_written_is_refused_before_the_run(run, tmp_path, monkeypatch, name):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.png").mkdir()
+    monkeypatch.setattr("foretide.cli.simulate.run_scenario", lambda *_: pytest.fail("the run was started"))
+    result = run("--plot", name)
+    assert result.exit_code == 2
+    assert "Invalid value for --plot" in result.stderr
+
+
+@pytest.mark.parametrize("change", [("arrivals = 150", "arrivals = 0"), ("duration = 20", "curve = [[0, 0.0]]")])
+@pytest.mark.parametrize("options", [[], ["--policies", "static"]])
+def test_nothing_to_simulate_is_refused_as_by_plan(run, change, options):
+    assert isinstance(run(*options, text=MODEL.replace(*change)).exception, IdleNetworkError)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (("arrivals = 150", "arrivals = 1e7"), "arrivals"),
+        (("duration = 20", "duration = 1e6"), "duration"),
+        (("arrivals = 150", "arrivals = 1e9"), "arrivals"),
+        (('to = "count"', 'to = "count"\ngain = 1e5'), "gain"),
+        (("duration = 20", "duration = 1e308"), "duration"),
+        (("processors = 2", "processors = 9223372036854775808"), "processors"),
+        (("duration = 20", "duration = 5e-324"), "duration"),
+        (("duration = 20", "duration = 20\n[simulation.routes]\nparse = [1e308, 1e308]"), "parse"),
+    ],
+)
+def test_a_simulation_without_end_is_refused_at_once_with_the_field_to_change(run, change, field):
+    text = MODEL.replace("service_rate = 100", "service_rate = 1e6").replace("service_rate = 80", "service_rate = 1e6")
+    result = run(text=text.replace(*change))
+    assert isinstance(result.exception, ModelError)
+    assert field in str(result.exception)
+
+
+def test_an_empty_batch_for_each_row_counts_too(run):
+    slow = MODEL.replace('"pipeline"', '"micro-batch"').replace("fixed_cost = 0.2", "fixed_cost = 0")
+    result = run(
+        text=slow.replace("arrivals = 150", "arrivals = 50000").replace("service_rate = 80", "service_rate = 1e5")
+    )
+    assert "tuples, tasks and batches would be simulated" in str(result.exception)
+
+
+@pytest.mark.parametrize("name", ["[/]", "[/red]"])
+def test_a_name_is_not_markup(run, name):
+    for options in ([], ["--policies", "static"]):
+        result = run(*options, text=MODEL.replace('"count"', f'"{name}"'))
+        assert result.exit_code == 0, result.output
+
+
+def test_figures_stay_in_one_piece_at_80_columns(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = MODEL.replace('"parse"', '"parse_and_normalise"').replace('mode = "pipeline"', 'mode = "micro-batch"')
+    result = run(text=text)
+    assert "…" not in result.stdout
+    for line in result.stdout.splitlines():
+        assert not line.rstrip().endswith("±")
+    assert re.search(r"[\d,]+ tuples entered, [\d,]+ were fully processed", result.stdout)
+
+
+def test_what_was_not_measured_is_a_dash(run):
+    result = run(text=MODEL.replace("arrivals = 150", "arrivals = 1e-9"))
+    assert result.exit_code == 0
+    assert "nan" not in result.stdout
+    assert json.loads(run("--json", text=MODEL.replace("arrivals = 150", "arrivals = 1e-9")).stdout)["trees"] == 0

@@ -53,11 +53,12 @@ def test_the_last_value_itself_never_loses_its_vote(values):
     assert not any(scores.distrusted for scores in run([(value, value) for value in values]))
 
 
-def test_a_lost_vote_shows_in_the_decision_and_takes_the_forecast_away():
+@pytest.mark.parametrize("granted", [None, True])
+def test_a_lost_vote_shows_in_the_decision_and_takes_the_forecast_away(granted):
     control, decisions = Control(votes=SETTINGS), []
     state = control.start()
     for turn in range(8):
-        forecasts = Forecasts({KEY: Forecast("wild", (ForecastPoint(10.0, 900.0),))})
+        forecasts = Forecasts({KEY: Forecast("wild", (ForecastPoint(10.0, 900.0),), granted)})
         seen = world(1000.0 + 10 * turn, arrival_rate={"read": 100.0 + turn}, forecasts=forecasts)
         state, decision = step(control, state, seen)
         decisions.append(decision)
@@ -68,7 +69,19 @@ def test_a_lost_vote_shows_in_the_decision_and_takes_the_forecast_away():
     assert not decisions[-1].forecasts
 
 
-def test_a_vote_that_the_forecaster_itself_grants_or_denies_counts():
+def test_a_forecast_without_a_vote_cannot_lose_it():
+    control, problems = Control(votes=SETTINGS), []
+    state = control.start()
+    for turn in range(8):
+        forecasts = Forecasts({KEY: Forecast("wild", (ForecastPoint(10.0, 900.0),), may_vote=False)})
+        state, decision = step(
+            control, state, world(1000.0 + 10 * turn, arrival_rate={"read": 1.0}, forecasts=forecasts)
+        )
+        problems += decision.problems
+    assert problems == []
+
+
+def test_a_vote_that_the_forecaster_itself_denies_counts():
     forecasts = Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, 5.0),), may_vote=False)})
     assert forecasts.expected(*KEY, 10.0) is None
     assert Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, 5.0),))}).expected(*KEY, 10.0) == 5.0

@@ -198,3 +198,10 @@ def test_whatever_is_wished_for_the_result_keeps_to_every_bound(wanted, now, mos
 
 def test_guards_are_named_in_words():
     assert [guards._name(each) for each in guards.GUARDS][:3] == ["blocked", "excluded", "unobserved"]
+
+
+def test_a_split_of_a_pool_that_is_no_longer_there_is_stopped_even_when_it_takes_a_decision_back():
+    three = replace(observed(), routes={"parse": (342.0, 341.0, 341.0)})
+    assert kept(SETTINGS, SetSplit("parse", (1.0, 3.0)), seen=three, policy=ROLLBACK) == (None, ["bounds"])
+    fitting = SetSplit("parse", (1.0, 3.0, 1.0))
+    assert kept(SETTINGS, fitting, seen=three, policy=ROLLBACK) == (fitting, [])

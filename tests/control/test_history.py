@@ -60,7 +60,7 @@ seen = st.builds(
     st.dictionaries(names, st.lists(st.none() | names, max_size=3).map(tuple), max_size=3),
     st.none() | st.integers(1, 9),
     st.dictionaries(names, st.integers(1, 9), max_size=3),
-    st.floats(0, 1e10),
+    st.none() | names,
     st.dictionaries(names, plans, max_size=2),
 )
 targets = st.builds(Target, st.none() | st.floats(1, 9), st.floats(0, 0.9), st.just("p95"), st.none() | st.just(4))

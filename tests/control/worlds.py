@@ -51,6 +51,8 @@ def loaded(rate: float = 1000.0, *, service_ms: float = 2.0, at: float = 1000.0,
     known: dict[str, Any] = {
         "arrival_rate": {"read": rate, "parse": rate, "count": rate},
         "service_time_ms": {"read": 0.01, "parse": service_ms, "count": service_ms},
+        "service_scv": dict.fromkeys(("read", "parse", "count"), 1.0),
+        "arrival_scv": dict.fromkeys(("read", "parse", "count"), 1.0),
         "flow_fraction": {"read->parse": 1.0, "parse->count": 1.0},
         "processed": {"read": rate, "parse": rate, "count": rate},
         "latency_mean_ms": 1500.0,

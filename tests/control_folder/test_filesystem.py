@@ -1,3 +1,5 @@
+import os
+import re
 import socket
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from pyarrow import fs
 
 from foretide.control_folder import filesystem
 from foretide.control_folder.filesystem import LocalFilesystem, ObjectStoreFilesystem, open_filesystem
-from foretide.errors import ControlFolderError
+from foretide.errors import ControlFolderError, DamagedFileError
 
 
 @pytest.fixture(scope="module")
@@ -131,14 +133,90 @@ def test_nothing_is_left_beside_the_files_themselves(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["routes.json"]
 
 
-def test_executors_of_another_user_can_read_the_file(tmp_path):
+def mode(path):
+    return path.stat().st_mode & 0o777
+
+
+def test_a_private_folder_and_its_files_are_for_their_owner_only(tmp_path):
+    disk = LocalFilesystem(tmp_path / "checkpoint" / "foretide")
+    with disk.lock():
+        disk.write("routes.json", "1")
+        assert mode(tmp_path / "checkpoint" / "foretide" / ".lock-holder") == 0o600
+    assert mode(tmp_path / "checkpoint" / "foretide") == 0o700
+    assert mode(tmp_path / "checkpoint" / "foretide" / "routes.json") == 0o600
+    assert mode(tmp_path / "checkpoint" / "foretide" / ".lock") == 0o600
+
+
+@pytest.mark.parametrize(("of_folder", "of_file"), [(0o755, 0o644), (0o750, 0o640), (0o711, 0o600)])
+def test_who_may_read_a_folder_that_was_there_may_read_its_files(tmp_path, of_folder, of_file):
+    tmp_path.chmod(of_folder)
     LocalFilesystem(tmp_path).write("routes.json", "1")
-    assert (tmp_path / "routes.json").stat().st_mode & 0o444 == 0o444
+    assert (mode(tmp_path), mode(tmp_path / "routes.json")) == (of_folder, of_file)
 
 
-def test_bytes_that_are_no_text_are_read_as_garbage_and_not_as_an_error(tmp_path):
-    (tmp_path / "routes.json").write_bytes(b"\xff\xfe{}\x80")
-    assert "\N{REPLACEMENT CHARACTER}" in LocalFilesystem(tmp_path).read("routes.json")
+def test_files_of_a_folder_that_is_not_private_can_be_read_by_all(tmp_path):
+    LocalFilesystem(tmp_path, private=False).write("1", "v1")
+    assert mode(tmp_path / "1") == 0o644
+
+
+def make_folder(path):
+    path.mkdir()
+    (path / "inside").write_text("kept")
+
+
+def make_pipe(path):
+    os.mkfifo(path)
+
+
+def make_garbage(path):
+    path.write_bytes(b"\xff\xfe{}\x80")
+
+
+@pytest.mark.parametrize("damage", [make_folder, make_pipe, make_garbage])
+def test_what_is_no_text_is_an_error_that_names_the_file_until_it_is_replaced(tmp_path, damage):
+    disk = LocalFilesystem(tmp_path)
+    damage(tmp_path / "routes.json")
+    with pytest.raises(DamagedFileError, match=r"routes\.json' cannot be read: it is not (a file|UTF-8)"):
+        disk.read("routes.json")
+    disk.write("routes.json", "good")
+    assert disk.read("routes.json") == "good"
+
+
+def test_a_folder_in_the_place_of_a_file_is_moved_aside_with_what_is_in_it(tmp_path):
+    for number in (1, 2):
+        (tmp_path / "routes.json").unlink(missing_ok=True)
+        make_folder(tmp_path / "routes.json")
+        LocalFilesystem(tmp_path).write("routes.json", "good")
+        assert (tmp_path / f"routes.json.damaged-{number}" / "inside").read_text() == "kept"
+
+
+@pytest.mark.parametrize("name", ["a-file", "a-file/below", "x" * 300, "nul\0"])
+def test_a_location_that_cannot_be_a_folder_is_an_error_of_its_own(tmp_path, name):
+    (tmp_path / "a-file").write_text("")
+    disk = LocalFilesystem(tmp_path / name)
+    calls = (lambda: disk.read("routes.json"), lambda: disk.write("routes.json", "1"), disk.lock().__enter__)
+    for call in calls:
+        with pytest.raises(ControlFolderError):
+            call()
+
+
+def test_a_lock_file_that_is_a_folder_is_an_error_of_its_own(tmp_path):
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(ControlFolderError, match="cannot be locked"), LocalFilesystem(tmp_path).lock(0.05):
+        pass
+
+
+def test_bytes_in_a_store_that_are_no_text_are_an_error(object_store):
+    with object_store.open_output_stream("pipelines/garbage.json") as stream:
+        stream.write(b"\xff")
+    store = ObjectStoreFilesystem("s3a://pipelines", object_store, "pipelines")
+    with pytest.raises(DamagedFileError, match=r"garbage\.json' cannot be read: it is not UTF-8"):
+        store.read("garbage.json")
+
+
+def test_a_store_that_cannot_be_written_is_an_error_of_its_own(object_store):
+    with pytest.raises(ControlFolderError, match="cannot be written"):
+        ObjectStoreFilesystem("s3a://nowhere", object_store, "nowhere/at/all").write("routes.json", "1")
 
 
 COUNT_UP = """
@@ -180,13 +258,36 @@ def test_two_threads_under_the_lock_lose_no_change(tmp_path):
     assert disk.read("count") == "100"
 
 
-def test_a_lock_that_is_held_too_long_is_an_error_that_says_by_whom(tmp_path, monkeypatch):
-    monkeypatch.setattr(filesystem, "_LOCK_SECONDS", 0.05)
-    message = "the pipeline, its control loop or another foretide command"
+def test_a_lock_that_is_held_too_long_is_an_error_that_says_by_whom(tmp_path):
+    message = f"was not changed: process {os.getpid()} on .* has locked it for more than 0.05 s"
     with LocalFilesystem(tmp_path).lock():
-        waiting = ThreadPoolExecutor(1).submit(lambda: LocalFilesystem(tmp_path).lock().__enter__())
+        waiting = ThreadPoolExecutor(1).submit(lambda: LocalFilesystem(tmp_path).lock(0.05).__enter__())
         with pytest.raises(ControlFolderError, match=message):
             waiting.result()
+    with LocalFilesystem(tmp_path).lock():
+        pass
+    assert not (tmp_path / ".lock-holder").exists()
+
+
+HOLD = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_lock_that_a_stranger_holds_is_not_waited_for_without_end(tmp_path):
+    command = [sys.executable, "-c", HOLD, str(tmp_path / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
+        stranger.stdout.readline()
+        with (
+            pytest.raises(ControlFolderError, match=f"(process {stranger.pid}|another process) has locked it"),
+            LocalFilesystem(tmp_path).lock(0.05),
+        ):
+            pass
+        stranger.stdin.close()
     with LocalFilesystem(tmp_path).lock():
         pass
 
@@ -210,6 +311,7 @@ def test_a_relative_folder_has_an_absolute_url(tmp_path, monkeypatch):
     assert open_filesystem("checkpoint/foretide").url("a.json") == f"file://{tmp_path}/checkpoint/foretide/a.json"
 
 
-def test_a_location_that_no_store_understands_is_refused_by_its_name():
-    with pytest.raises(ControlFolderError, match="cannot open the control folder 'gopher://x/y'"):
-        open_filesystem("gopher://x/y")
+@pytest.mark.parametrize("location", ["gopher://x/y", "http://[::1"])
+def test_a_location_that_no_store_understands_is_refused_by_its_name(location):
+    with pytest.raises(ControlFolderError, match=re.escape(f"cannot open the control folder '{location}'")):
+        open_filesystem(location)

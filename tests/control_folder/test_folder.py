@@ -1,13 +1,21 @@
-import json
-
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from foretide.control.world.setup import Target
-from foretide.control_folder.folder import ROUTES, STATUS, ControlFolder, ControlStatus, DecisionSummary, PipelineStatus
-from foretide.control_folder.orders import ADMISSION, RestartOrder, TargetOrder
-from foretide.errors import CodecError, ControlFolderError, RouteError
+from foretide.control_folder.facts import FACTS
+from foretide.control_folder.filesystem import LocalFilesystem
+from foretide.control_folder.folder import (
+    CONTROL,
+    JOINS,
+    ROUTES,
+    STATUS,
+    ControlFolder,
+    ControlStatus,
+    DecisionSummary,
+    PipelineStatus,
+)
+from foretide.control_folder.orders import ADMISSION, DRAINED, STOP, TARGET, RestartOrder, TargetOrder, new_order_id
+from foretide.errors import ControlFolderError, DamagedFileError, PlanFormatError, RouteError
+from foretide.joins.placement.spec import JoinBound, JoinSpec
 from foretide.metrics.batch import EdgeFlow
 from foretide.routing.table import RouteTable
 
@@ -25,7 +33,7 @@ class InMemory:
         self.writes.append(name)
         self.files[name] = text
 
-    def lock(self):
+    def lock(self, seconds=5.0):
         return self
 
     def __enter__(self):
@@ -127,7 +135,6 @@ def test_a_limit_that_would_stop_a_spout_is_refused(folder, files, rows):
 @pytest.mark.parametrize(
     "garbage",
     [
-        None,
         "",
         "{",
         "[1, 2]",
@@ -140,31 +147,17 @@ def test_a_limit_that_would_stop_a_spout_is_refused(folder, files, rows):
         '{"lines": true}',
         '{"lines": null}',
         '{"lines": {"rows": 3}}',
+        '{"lines": 9223372036854775808}',
         "\x00\x01",
     ],
 )
-def test_garbage_for_limits_is_no_limit(folder, files, garbage):
+def test_garbage_for_limits_is_an_error_and_stays_where_it_is(folder, files, garbage):
     files.files[ADMISSION] = garbage
-    assert folder.orders.admission() == {}
-
-
-def test_good_limits_beside_garbage_count_and_a_new_one_clears_the_garbage(folder, files):
-    files.files[ADMISSION] = '{"lines": "many", "events": 7}'
-    assert folder.orders.admission() == {"events": 7}
-    folder.orders.limit_admission("lines", 3)
-    assert json.loads(files.files[ADMISSION]) == {"events": 7, "lines": 3}
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
-@given(st.binary(max_size=40))
-def test_no_bytes_on_the_disk_break_the_reading_of_limits_or_status(tmp_path, content):
-    for name in (ADMISSION, STATUS, ROUTES):
-        (tmp_path / name).write_bytes(content)
-    folder = ControlFolder(str(tmp_path))
-    assert all(rows > 0 for rows in folder.orders.admission().values())
-    assert folder.status.pipeline() is None
-    with pytest.raises(RouteError):
-        folder.routes()
+    with pytest.raises(DamagedFileError, match=r"admission\.json.*delete it, and give the orders again"):
+        folder.orders.admission()
+    with pytest.raises(DamagedFileError):
+        folder.orders.limit_admission("events", 7)
+    assert files.files[ADMISSION] == garbage
 
 
 def test_the_status_is_what_was_last_reported(folder):
@@ -179,9 +172,11 @@ def test_the_status_is_what_was_last_reported(folder):
 
 
 @pytest.mark.parametrize("damaged", ["", "{", "[]", "5", '{"batch": "one"}', '{"batch": 1}'])
-def test_a_damaged_status_counts_as_none(folder, files, damaged):
-    files.files[STATUS] = damaged
-    assert folder.status.pipeline() is None
+def test_a_damaged_status_is_not_taken_for_none(folder, files, damaged):
+    files.files[STATUS] = files.files[CONTROL] = files.files[FACTS] = damaged
+    for read in (folder.status.pipeline, folder.status.control, folder.status.facts):
+        with pytest.raises(DamagedFileError, match=r"\.json' is damaged, or was written by another version"):
+            read()
 
 
 def test_changes_of_the_target_add_up_and_the_later_one_wins(folder):
@@ -194,21 +189,35 @@ def test_changes_of_the_target_add_up_and_the_later_one_wins(folder):
     assert folder.orders.target().apply(before) == Target(None, 0.5, "p50", budget=1)
 
 
-def test_a_value_that_does_not_fit_is_named_and_replaced_by_the_next_order(folder, files):
-    files.files["target.json"] = '{"latency": "soon"}'
-    with pytest.raises(CodecError, match="latency"):
-        folder.orders.target()
-    folder.orders.set_target(TargetOrder(budget=2))
-    assert folder.orders.target() == TargetOrder(budget=2)
+def test_orders_that_cannot_be_read_are_not_replaced_by_the_next_ones(folder, files):
+    files.files[TARGET], files.files[DRAINED] = '{"latency": "soon"}', '{"places": ["h1"'
+    with pytest.raises(DamagedFileError, match="latency"):
+        folder.orders.set_target(TargetOrder(budget=2))
+    for release in (False, True):
+        with pytest.raises(DamagedFileError, match="delete it"):
+            folder.orders.drain("h2", release=release)
+    assert (files.files[TARGET], files.files[DRAINED]) == ('{"latency": "soon"}', '{"places": ["h1"')
 
 
 def test_orders_are_read_back_as_they_were_given(folder):
     assert folder.orders.restart() is None
-    order = RestartOrder(50.0, "more tasks", 4, {"work": 6})
+    order = RestartOrder(new_order_id(), "more tasks", 4, {"work": 6})
+    assert order.id != new_order_id()
     folder.orders.request_restart(order)
     assert folder.orders.restart() == order
+    assert folder.orders.last_restarted() is None
+    folder.orders.note_restarted(order.id)
+    assert folder.orders.last_restarted() == order.id
     assert folder.orders.drain("host") == {"host"} == folder.orders.drained()
     assert folder.orders.drain("host", release=True) == frozenset()
+    assert not folder.orders.stop_requested()
+    folder.orders.request_stop()
+    assert folder.orders.stop_requested()
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"stop": 3}'])
+def test_a_damaged_order_to_stop_stops_nothing_and_a_new_one_replaces_it(folder, files, damaged):
+    files.files[STOP] = damaged
     assert not folder.orders.stop_requested()
     folder.orders.request_stop()
     assert folder.orders.stop_requested()
@@ -225,3 +234,31 @@ def test_a_stop_is_withdrawn_only_if_there_is_one(folder, files):
 def test_a_folder_on_the_disk_can_be_read_by_another(tmp_path):
     ControlFolder(str(tmp_path)).change_routes(declare)
     assert ControlFolder(f"file://{tmp_path}").routes().edges["parse"].counts == (512, 512)
+
+
+SPEC = JoinSpec(JoinBound(5, 5), 4)
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"one": {"before": Infinity}}'])
+def test_joins_that_cannot_be_read_are_not_forgotten_by_the_next_one(folder, files, damaged):
+    files.files[JOINS] = damaged
+    with pytest.raises(PlanFormatError, match=r"joins\.json"):
+        folder.declare_join("two", SPEC)
+    assert files.files[JOINS] == damaged
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"next_batch": "x"}'])
+def test_a_damaged_past_is_an_unknown_one(folder, files, damaged):
+    files.files["past-one.json"] = damaged
+    assert folder.join_past("one") is None
+
+
+def test_a_folder_that_waits_less_for_a_lock_is_the_same_folder(tmp_path):
+    folder = ControlFolder(str(tmp_path))
+    hurried = folder.waiting(0.01)
+    hurried.change_routes(declare)
+    assert folder.routes() == hurried.routes()
+    with LocalFilesystem(tmp_path).lock(), pytest.raises(ControlFolderError, match=r"locked it for more than 0\.01 s"):
+        hurried.change_routes(lambda table: table.split("parse", [3, 1]))
+    assert folder.in_use
+    assert not ControlFolder(str(tmp_path / "other")).in_use

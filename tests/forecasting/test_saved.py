@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
 
-from foretide.errors import ForecastError, ModelFolderError
+from foretide.errors import BadSeriesError, ForecastError, ModelFolderError
 from foretide.forecasting.load.registry import NAMES
 from foretide.forecasting.saved import continue_training, load_model, save_model, train
 from foretide.forecasting.series import Series, load_series
@@ -121,3 +122,95 @@ def test_parquet_is_read_too_and_what_is_no_series_is_refused(tmp_path):
             load_series(str(tmp_path / name))
     with pytest.raises(ForecastError, match="neither a file nor a packaged trace"):
         load_series("weather")
+
+
+TIMES = [f"2026-01-01T00:{minute:02},{minute}" for minute in range(0, 60, 5)]
+NUMBERS = [f"{second},{second}" for second in range(0, 60, 5)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (TIMES[::-1], "row 2 of .* is not later than that of row 1"),
+        ([*TIMES[:4], TIMES[5], TIMES[4], *TIMES[6:]], "row 6 of .*'2026-01-01T00:20' is not later than that of row 5"),
+        ([*TIMES[:4], TIMES[3], *TIMES[4:]], "row 5 of .* is not later"),
+        (["2026-01-01T00:00,5"] * 12, "row 2 of .* is not later"),
+        ([*TIMES[:4], "never,5", *TIMES[4:]], "row 5 of .*'never' is not a time"),
+        ([*TIMES[:4], ",5", *TIMES[4:]], "row 5 of .* is not a time"),
+        ([*NUMBERS[:4], "never,5", *NUMBERS[4:]], "row 5 of .*'never' is not a time"),
+        ([*NUMBERS[:4], "never,5", *NUMBERS[3::-1]], "row 5 of .*'never' is not a time"),
+        ([*TIMES[:4], "2026-01-01T00:19,hello", *TIMES[4:]], "row 5 of .*'hello' is not a number"),
+        ([*TIMES[:4], "2026-01-01T00:19,inf", *TIMES[4:]], "value 5 of 13 must be between 0 and .* got inf"),
+        ([*TIMES[:4], "2026-01-01T00:19,1e16", *TIMES[4:]], "value 5 of 13 must be between 0 and"),
+        ([*TIMES[:4], "2026-01-01T00:19," + "9" * 400, *TIMES[4:]], "value 5 of 13 must be|row 5 of"),
+    ],
+)
+def test_rows_that_are_no_series_are_named(tmp_path, rows, says):
+    (tmp_path / "load.csv").write_text("\n".join(["time,rows", *rows, ""]))
+    with pytest.raises(BadSeriesError, match=says):
+        load_series(str(tmp_path / "load.csv"))
+
+
+def test_times_as_numbers_must_rise_too(tmp_path):
+    (tmp_path / "load.csv").write_text("timestamp,rows\n10,1\n20,2\n15,3\n")
+    with pytest.raises(BadSeriesError, match=r"row 3 of .* is not later than that of row 2"):
+        load_series(str(tmp_path / "load.csv"))
+
+
+def test_a_first_column_of_names_is_not_taken_for_times(tmp_path):
+    (tmp_path / "load.csv").write_text("host,rows\nb,1\na,2\na,5e-324\n")
+    assert load_series(str(tmp_path / "load.csv")) == Series("load", (1.0, 2.0, 5e-324), None)
+
+
+@pytest.mark.parametrize("content", [b"", bytes(range(256)), "rows\n1\n".encode("utf-16")])
+def test_a_file_that_is_no_csv_is_refused(tmp_path, content):
+    (tmp_path / "load.csv").write_bytes(content)
+    with pytest.raises(ForecastError, match=r"load.csv' cannot be read"):
+        load_series(str(tmp_path / "load.csv"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("values", "many", "values: expected int"),
+        ("values", 1e308, "values must be between 0 and"),
+        ("values", -1, "values must be between 0 and"),
+        ("scores", None, "scores: expected"),
+        ("scores", [], "scores: expected"),
+        ("scores", {"1": {"mape": 0.1}}, "scores.1 lacks coverage_80, coverage_95, mae, pinball, relative_rmse, rmse"),
+        ("scores", {"1": {"rmse": "small"}}, "scores"),
+        ("horizons", [], "horizons must be between 1 and 10,000"),
+        ("horizons", [10**20], "horizons must be between 1 and 10,000"),
+        ("seasons", [1], "seasons must be between 2"),
+        ("model", 5, "model: expected str"),
+    ],
+)
+def test_a_damaged_description_is_refused_when_the_model_is_loaded(series, tmp_path, name, value, says):
+    save_model(tmp_path, *train(first(series, 400), "ewma", horizons=(1,)))
+    about = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps(about | {name: value}))
+    with pytest.raises(ModelFolderError, match=re.escape(says)):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"format": 1, "state": ' + '{"a":' * 100_000])
+def test_a_description_that_is_nested_too_deeply_is_refused(tmp_path, text):
+    (tmp_path / "model.json").write_text(text)
+    with pytest.raises(ModelFolderError, match="nested too deeply"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("value", [7.0, "text", None, []])
+def test_a_state_that_no_model_can_go_on_from_is_damaged(series, tmp_path, value):
+    """Whether that shows when the model is loaded or when it learns, it is one kind of error."""
+    save_model(tmp_path, *train(first(series, 130), "ewma", horizons=(1,)))
+    about = json.loads((tmp_path / "model.json").read_text())
+    refused = set()
+    for name in about["state"]:
+        damaged = about | {"state": about["state"] | {name: value}}
+        (tmp_path / "model.json").write_text(json.dumps(damaged))
+        try:
+            continue_training(*load_model(tmp_path), series)
+        except ModelFolderError:
+            refused.add(name)
+    assert "values" in refused

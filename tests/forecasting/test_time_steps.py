@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foretide.forecasting.history import LEARNT
 from foretide.forecasting.series import TimeSteps, mean_of, resampled
 
 TIMES = st.lists(st.tuples(st.floats(0.0, 9.0), st.floats(0, 1e6)), min_size=1, max_size=60)
@@ -58,3 +59,9 @@ def test_a_clock_that_jumps_costs_a_gap_of_bounded_length_and_no_more():
     assert steps.add(100.0, 3.0) == []  # set back
     assert steps.add(101.0, 4.0) == [[3.0]]
     assert steps.add(float("nan"), 5.0) == []
+
+
+def test_a_silence_of_years_between_two_samples_is_cut():
+    series = resampled("load", [(0.0, 1.0), (1.7e9, 2.0)], 5.0)
+    assert len(series.values) == LEARNT + 2
+    assert (series.values[0], series.values[-1]) == (1.0, 2.0)

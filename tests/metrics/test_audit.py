@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from foretide.metrics.audit import audit
+from foretide.metrics.audit import MissedBatches, audit
 from foretide.metrics.batch import BatchReport, EdgeFlow, SourceRange, TupleIds
 from foretide.topology.shape import FirstEdge
 
@@ -78,6 +78,12 @@ def test_tuple_ids_that_do_not_cancel_out_are_an_alarm(ids):
     assert f"{ids.sent_rows} sent, {ids.received_rows} arrived" in alarm.message
 
 
+def test_ids_of_a_retried_batch_prove_nothing():
+    report = replace(CLEAN, ids={"parse": TupleIds(450, 7, 300, -5)})
+    assert kinds(report) == [("ids-differ", "parse")]
+    assert kinds(replace(report, retried=True)) == []
+
+
 def test_no_tuples_have_no_ids_and_raise_no_alarm():
     assert kinds(replace(CLEAN, ids={"parse": TupleIds(0, None, 0, None)})) == []
 
@@ -120,3 +126,38 @@ def test_every_mismatch_of_a_batch_is_reported():
         ("rows-differ", "count"),
         ("source-differs", "parse"),
     }
+
+
+# ---- batches that were missed
+
+
+def missed(*batches):
+    """What is told of each of these batches, None for one that could not be audited."""
+    found = MissedBatches()
+    seen = [found.see(replace(CLEAN, batch=number, unaudited=unaudited)) for number, unaudited in batches]
+    return [(report.unreported, [(each.kind, each.batch) for each in told]) for report, told in seen], found
+
+
+def test_batches_that_were_never_reported_are_named_and_counted_at_the_next_one():
+    told, _ = missed((41, False), (42, False), (54, False), (56, False), (57, False))
+    assert told == [(0, []), (0, []), (11, [("batches-unreported", 43)]), (1, [("batches-unreported", 55)]), (0, [])]
+    found = MissedBatches()
+    found.see(CLEAN)
+    (failure,) = found.see(replace(CLEAN, batch=19))[1]
+    assert failure.message.startswith("batches 8 to 18 (11) were not reported, measured or audited")
+
+
+def test_a_batch_that_is_replayed_is_no_gap():
+    told, _ = missed((4, False), (4, False), (5, False))
+    assert told == [(0, [])] * 3
+
+
+def test_batches_without_sparks_figures_are_told_at_once_and_named_together_at_the_end():
+    told, found = missed((4, False), (5, True), (6, True), (7, True), (8, False), (9, True), (10, False))
+    first, last = [("batches-unaudited", 5)], [("batches-unaudited", 5)]
+    assert [kinds for _, kinds in told] == [[], first, [], [], last, [("batches-unaudited", 9)], []]
+    assert found.end() == []
+    for number in (11, 12):
+        found.see(replace(CLEAN, batch=number, unaudited=True))
+    (failure,) = found.end()
+    assert failure.message.startswith("batches 11 to 12 (2) were not audited")

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from foretide.metrics.batch import BatchReport, BoltTimes, EdgeFlow, SourceRange, StateSize, TaskRun
 from foretide.metrics.catalogue import CATALOGUE, EDGE, OPERATOR, QUERY, TASK
-from foretide.metrics.from_batch import BatchContext, SpoutFigures, service_scv, stream_samples
+from foretide.metrics.from_batch import (
+    BatchContext,
+    SpoutFigures,
+    service_scv,
+    slowness,
+    stream_samples,
+    worker_samples,
+)
 from foretide.metrics.metric import Level
 
 STREAM = {metric.name for metric in (*QUERY, *OPERATOR, *EDGE, *TASK)}
@@ -72,7 +79,7 @@ REPORT = BatchReport(
         "count": EdgeFlow(240, 240, per_task=(240,)),
         "parse.out": EdgeFlow(300, 600, readers=2),
     },
-    sources=(SourceRange(600, spout="lines", rows=600, backlog=50),),
+    sources=(SourceRange(600, spout="lines", rows=600, backlog=50, partition_lag={"0": 20, "1": 30}),),
     tasks=(*LINES, *PARSE, *PASSING, *COUNT, *OTHERS),
     phases={
         "triggerExecution": 1500,
@@ -83,13 +90,14 @@ REPORT = BatchReport(
         "commitOffsets": 25,
     },
     python={"parse": BoltTimes(600, 4, 0.008, 0.000_024, dead=2)},
+    in_flight={"parse": 7},
     state=StateSize(10, 4096, 1),
     watermark=SINCE_1970 - 12.5,
 )
 AROUND = BatchContext(
     2.0,
     "app",
-    {"lines": SpoutFigures(310.0, 0.9, 0.8, 600)},
+    {"lines": SpoutFigures(310.0, 0.9, 0.8, 600, {"0": (0.6, 1.1)})},
     {"latency_mean_ms": 0.8, "latency_p50_ms": 0.7, "latency_p95_ms": 1.2, "latency_p99_ms": 1.4},
     {"parse": "lines"},
 )
@@ -121,6 +129,7 @@ BY_HAND = {
     ("total_lag", "app"): 50,  # 650 due, 600 taken
     ("route_version", "app"): 3,
     ("retried_tasks", "app"): 2,
+    ("missed_batches", "app"): 0,
     ("state_rows", "app"): 10,
     ("state_bytes", "app"): 4096,
     ("late_rows", "app"): 1,
@@ -166,6 +175,7 @@ BY_HAND = {
     ("rows_read", "parse"): 600,
     ("rows_read", "parse.out"): 600,
     ("rows_written", "parse.out"): 300,
+    ("in_flight", "parse"): 7,
     ("skew", "parse"): 4 / 3,  # 400 over (400 + 200) / 2
     ("skew", "count"): 1,
     ("flow_fraction", "lines->parse"): 1,  # 600 / 600
@@ -178,6 +188,10 @@ BY_HAND = {
     ("task_busy_ms", "count/0"): 20,  # not of the attempt that failed
     ("task_service_time_ms", "parse/0"): 0.75,  # (400 - 10 - 90) / 400
     ("task_service_time_ms", "parse/1"): 3.5,  # (800 - 20 - 80) / 200
+    # partitions of a topic
+    ("partition_lag", "lines/1"): 30,
+    ("partition_latency_mean_ms", "lines/0"): 600,
+    ("partition_latency_p99_ms", "lines/0"): 1100,
 }
 
 
@@ -211,7 +225,7 @@ def test_an_idle_replica_has_no_service_time():
 def test_tasks_of_nobody_known_count_for_the_query_alone():
     unattributed = replace(REPORT, tasks=tuple(OTHERS), python={})
     found = figures(unattributed)
-    assert {subject for metric, subject in found if CATALOGUE[metric].level is Level.TASK} == set()
+    assert {subject for metric, subject in found if CATALOGUE[metric].level is Level.TASK} == {"lines/0", "lines/1"}
     assert ("processed", "count") not in found  # its only attempt failed
     assert found["retried_tasks", "app"] == 2
     assert found["sustainable_rows_per_second", "app"] == 600
@@ -246,7 +260,7 @@ def test_without_tasks_the_spouts_own_clock_and_the_bolts_own_times_remain():
 
 
 def test_without_edges_there_are_no_edges_and_the_flow_between_operators_is_told_by_tasks():
-    found = figures(replace(REPORT, edges=None))
+    found = figures(replace(REPORT, edges=None, in_flight={}))
     edges = {metric for metric, _ in found if CATALOGUE[metric].level is Level.EDGE}
     assert edges == {"flow_fraction"}
     assert {metric for metric, _ in figures(replace(REPORT, edges=None, tasks=None))} & {"rows_read", "skew"} == set()
@@ -299,6 +313,7 @@ def test_what_spark_did_not_say_has_no_sample():
         "batch",
         "input_rows",
         "input_rows_per_second",
+        "missed_batches",
         "processed_rows_per_second",
     }
     assert figures(replace(bare, phases={"walCommit": 9}), BatchContext(1.0, "app"))["commit_ms", "app"] == 9
@@ -423,3 +438,30 @@ def test_the_mean_of_the_active_replicas_is_never_above_the_busiest_and_skew_nev
 def test_only_a_watermark_may_run_ahead_of_the_clock(ahead):
     found = figures(replace(REPORT, watermark=REPORT.finished + ahead))
     assert found["watermark_delay_ms", "app"] == -1000 * ahead
+
+
+def test_batches_that_spark_dropped_are_counted_at_the_batch_that_follows():
+    assert figures(replace(REPORT, unreported=3, unaudited=True))["missed_batches", "app"] == 4
+
+
+def test_tasks_whose_work_was_not_measured_tell_tuples_and_nothing_else():
+    """An aggregation in real time: a service time of 0 would be wrong."""
+    tasks = tuple(replace(run, known="tuples", run_ms=0.0) for run in REPORT.tasks if run.operator == "parse")
+    found = figures(replace(REPORT, tasks=tasks, python={}, arrival_scv={"parse": 2.5}))
+    told = {metric for metric, subject in found if subject.startswith("parse")}
+    assert found["processed", "parse"] == 600
+    assert found["arrival_scv", "parse"] == 2.5
+    assert not told & {"service_time_ms", "utilization", "capacity", "inbound_waiting_ms", "task_busy_ms"}
+    assert not slowness(tasks)
+
+
+def test_in_real_time_waiting_and_sending_of_tasks_are_not_known():
+    tasks = tuple(replace(run, known="work") for run in REPORT.tasks)
+    found = figures(replace(REPORT, tasks=tasks))
+    assert {("utilization", "parse"), ("task_busy_ms", "parse/1")} <= set(found)
+    assert not {metric for metric, _ in found} & {"inbound_waiting_ms", "outbound_sending_ms"}
+    assert {sample.metric for sample in worker_samples(tasks, 1.0, 0.0)} == {
+        "worker_tuple_execution_time_ms",
+        "worker_inbound_tuples_per_second",
+        "worker_task_run_ms_per_second",
+    }

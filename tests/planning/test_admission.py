@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretide.errors import ModelError
-from foretide.planning.admission import LatencyTuner, Observation, ProgressTuner, TunerMove
+from foretide.planning.admission import LatencyTuner, Observation, ProgressTuner, TunerMove, TunerStep
 
 INCREASE, DECREASE, NO_CHANGE = TunerMove.INCREASE, TunerMove.DECREASE, TunerMove.NO_CHANGE
 
@@ -145,3 +145,46 @@ class TestLatencyTuner:
     def test_refuses_a_target_that_makes_no_sense(self):
         with pytest.raises(ModelError):
             LatencyTuner(target=0.0)
+
+
+class TestLimitsThatAreNotInForce:
+    """What a guard, or somebody else, made of the last step."""
+
+    def stepped(self, tuner, limit, *observations):
+        state = tuner.start(limit)
+        for seen in observations:
+            state, _ = tuner.step(state, seen)
+        return state
+
+    def test_an_increase_that_was_stopped_is_no_change_and_what_was_learnt_is_kept(self):
+        tuner = ProgressTuner()
+        state = tuner.resume(self.stepped(tuner, 100, Observation(1000)), 100, 100)
+        assert (state.limit, state.action, state.progress) == (100, NO_CHANGE, 1000)
+        assert tuner.step(state, Observation(1010))[1].limit == 100  # nothing was tried, so nothing is tried again
+        assert tuner.step(state, Observation(1200))[1] == TunerStep(125, INCREASE, "progress rose: tries more")
+        assert tuner.step(state, Observation(500))[1].limit == 50
+
+    def test_an_increase_that_a_guard_made_smaller_is_taken_back_to_where_it_began(self):
+        tuner = ProgressTuner()
+        state = tuner.resume(self.stepped(tuner, 100, Observation(1000)), 100, 110)
+        assert (state.limit, state.action) == (110, INCREASE)
+        assert tuner.step(state, Observation(1010))[1].limit == 100
+
+    def test_what_was_carried_out_is_left_as_it_is(self):
+        tuner = ProgressTuner()
+        state = self.stepped(tuner, 100, Observation(1000))
+        assert tuner.resume(state, 100, 125) == state
+
+    @pytest.mark.parametrize("limit", [50, 300])
+    def test_a_limit_of_somebody_else_is_a_new_start(self, limit):
+        tuner = ProgressTuner()
+        assert tuner.resume(self.stepped(tuner, 100, Observation(1000)), 100, limit) == tuner.start(limit)
+
+    def test_a_cut_that_was_stopped_leaves_no_queue_to_drain(self):
+        tuner = LatencyTuner(target=0.5)
+        missed = Observation(1000, latency=0.8, pending=1000)
+        cut = self.stepped(tuner, 1000, missed)
+        assert tuner.resume(cut, 1000, 500) == cut
+        assert tuner.step(tuner.resume(cut, 1000, 500), missed)[1].action is NO_CHANGE
+        assert tuner.step(tuner.resume(cut, 1000, 700), missed)[1].action is NO_CHANGE
+        assert tuner.step(tuner.resume(cut, 1000, 1000), missed)[1].limit == 500

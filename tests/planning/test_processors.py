@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,9 +17,12 @@ from foretide.errors import (
     LoopGainError,
     OverloadError,
 )
+from foretide.planning.alternatives import next_best
 from foretide.planning.processors import Queues, assign_processors, greedy_order, min_processors
+from foretide.planning.what_if import what_if
+from foretide.queueing.model import Model
 from foretide.queueing.network import Flow, Network, Operator
-from foretide.queueing.sojourn import expected_total_sojourn
+from foretide.queueing.sojourn import expected_total_sojourn, expected_tuple_latency, fewest_processors, utilization
 
 SAME = 1e-9
 
@@ -241,7 +245,8 @@ def test_an_idle_network_has_nothing_to_plan():
 
 def test_a_load_that_is_whole_but_for_rounding_counts_as_whole():
     network = Network((Operator("a", 0.1),), (), {"a": 0.3 * (1 - 2e-16)})
-    assert network.load_array[0] < 3
+    assert network.arrival_array[0] / 0.1 < 3
+    assert network.load_array[0] == 3
     assert counts(assign_processors(network, 4)) == (4,)
 
 
@@ -251,3 +256,64 @@ def test_a_load_of_whole_processors_needs_one_more():
     with pytest.raises(BudgetTooSmallError):
         assign_processors(network, 3)
     assert math.isfinite(assign_processors(network, 4).expected_total_sojourn)
+
+
+WHOLE_LOADS = [(tenths, load) for tenths in range(1, 10) for load in range(1, 12)]
+
+
+@pytest.mark.parametrize(("tenths", "load"), WHOLE_LOADS)
+def test_a_whole_load_needs_one_processor_more_wherever_it_is_compared(tenths, load):
+    rate, arrivals = float(f"0.{tenths}"), float(f"{tenths * load // 10}.{tenths * load % 10}")
+    operators = Operator("a", rate), Operator("b", 100.0)
+    network = Network(operators, (Flow("a", "b"),), {"a": arrivals})
+    assert fewest_processors(network) == {"a": load + 1, "b": 1}
+    assert utilization(network, {"a": load, "b": 1})["a"] == 1.0
+    with pytest.raises(OverloadError) as refused:
+        expected_total_sojourn(network, {"a": load, "b": 1})
+    assert refused.value.needed == {"a": load + 1}
+    best = assign_processors(network, load + 3)
+    assert best.expected_total_sojourn < 3 / rate
+    for other in next_best(network, best.processors):
+        assert other.processors["a"] > load
+        assert best.expected_total_sojourn <= other.expected_total_sojourn < 3 / rate
+    model = Model(network, {"a": load, "b": 1})
+    answer = what_if(model, budget=load + 3)
+    assert answer.now == math.inf
+
+
+@settings(max_examples=40, deadline=None)
+@given(networks(most=3, load=3.0), st.integers(0, 5))
+def test_no_allocation_beats_algorithm_1_where_processors_have_queues_of_their_own(network, extra):
+    poisson = [replace(each, arrival_scv=max(each.arrival_scv, 1.0)) for each in network.operators]
+    own = replace(network, operators=tuple(replace(each, own_queues=True) for each in poisson))
+    found = assign_processors(own, sum(fewest(own)) + extra)
+    assert found.expected_total_sojourn == pytest.approx(expected_total_sojourn(own, found.processors))
+    for each in allocations(own, extra):
+        there = expected_total_sojourn(own, dict(zip(own.names, each, strict=True)))
+        assert found.expected_total_sojourn <= there * (1 + 1e-9)
+
+
+def test_queues_of_their_own_wait_longer_than_a_shared_one_and_as_long_as_single_servers():
+    shared = Network((Operator("a", 10.0),), (), {"a": 25.0})
+    own = Network((Operator("a", 10.0, own_queues=True),), (), {"a": 25.0})
+    single = Network((Operator("a", 10.0),), (), {"a": 25.0 / 4})
+    assert expected_total_sojourn(own, {"a": 4}) == pytest.approx(expected_total_sojourn(single, {"a": 1}))
+    assert expected_total_sojourn(own, {"a": 4}) > expected_total_sojourn(shared, {"a": 4})
+    assert min_processors(own, 0.15).processors["a"] > min_processors(shared, 0.15).processors["a"]
+
+
+@given(st.floats(0.1, 5), st.floats(0.1, 5), st.floats(0.5, 50))
+def test_the_latency_of_a_tuple_is_the_sum_of_its_path_whatever_it_is_multiplied_by(first, second, gain):
+    pair = (Operator("a", first), Operator("b", second))
+    network = Network(pair, (Flow("a", "b", gain),), {"a": 1.0})
+    assert expected_tuple_latency(network) == pytest.approx(1 / first + 1 / second)
+    plenty = {"a": 500, "b": 5000}
+    assert expected_tuple_latency(network, plenty) == pytest.approx(1 / first + 1 / second)
+
+
+def test_the_latency_of_tuples_on_two_paths_is_their_mean_by_what_leaves():
+    triple = (Operator("a", 1.0), Operator("b", 2.0), Operator("c", 4.0))
+    network = Network(triple, (Flow("a", "b", 0.25), Flow("a", "c", 0.75)), {"a": 0.1})
+    assert expected_tuple_latency(network) == pytest.approx(1 + 0.25 * 0.5 + 0.75 * 0.25)
+    loop = Network((Operator("a", 2.0),), (Flow("a", "a", 0.5),), {"a": 0.1})
+    assert expected_tuple_latency(loop) == pytest.approx(1.0)

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import BudgetTooSmallError, ModelError
+from foretide.planning.alternatives import next_best
 from foretide.planning.processors import assign_processors
-from foretide.planning.what_if import BatchWhatIf, WhatIf, explain, next_best, what_if
+from foretide.planning.what_if import BatchWhatIf, WhatIf, explain, what_if
 from foretide.queueing.model import BatchCosts, Model
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.queueing.sojourn import expected_total_sojourn, fewest_processors

@@ -166,3 +166,11 @@ def test_forked_queues_against_the_simulator():
     assert simulated["value"] - simulated["half_width"] < answer.expected
     assert answer.expected < 1.09 * (simulated["value"] + simulated["half_width"])
     assert simulated["value"] + simulated["half_width"] < 0.9 * answer.at_most
+
+
+def test_a_loop_that_hardly_dies_out_ends_within_its_bounds():
+    operators = tuple(Operator(f"o{number}", 1.0) for number in range(20))
+    ring = tuple(Flow(f"o{number}", f"o{(number + 1) % 20}", 0.9999) for number in range(20))
+    network = Network(operators, (*ring, Flow("o0", "o5", 1e-3)), {"o0": 0.01})
+    time = expected_completion_time(network, dict.fromkeys(network.names, 20))
+    assert time.at_least <= time.expected <= time.at_most

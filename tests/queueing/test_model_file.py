@@ -90,7 +90,7 @@ def test_most_may_be_left_out():
 
 
 BAD = [
-    ("arrivals = 150", "arrivals = -1", "the rate is -1"),
+    ("arrivals = 150", "arrivals = -1", "arrivals is -1"),
     ("service_rate = 100", "service_rate = 0", "service_rate is 0"),
     ("service_rate = 100", 'service_rate = "fast"', "service_rate is 'fast'"),
     ("service_rate = 100\n", "", "'service_rate' is missing"),
@@ -113,8 +113,8 @@ BAD = [
     ('mode = "micro-batch"', 'mode = "batch"', "mode is 'batch'"),
     ("duration = 30", "duration = 0", "duration is 0"),
     ("seed = 7", "seed = -7", "seed is -7"),
-    ("[[0, 1.0], [10, 2.5]]", "[[10, 1.0], [0, 2.5]]", "curve is [[10, 1.0], [0, 2.5]]"),
-    ("[[0, 1.0], [10, 2.5]]", "[1, 2]", "curve is [1, 2]"),
+    ("[[0, 1.0], [10, 2.5]]", "[[10, 1.0], [0, 2.5]]", "the times of curve go back"),
+    ("[[0, 1.0], [10, 2.5]]", "[1, 2]", "entry 1 of curve is 1"),
     ('"linear"', '"round"', "curve_shape is 'round'"),
     ("factor = 3.0", "factor = 0.0", "factor is 0.0"),
     ('operator = "count"\nreplica = 1', 'operator = "cuont"\nreplica = 1', "operator is 'cuont'"),
@@ -158,3 +158,67 @@ def test_a_growing_loop_is_named():
     with pytest.raises(LoopGainError) as caught:
         model_from_toml(text)
     assert caught.value.operators == ("count",)
+
+
+ODD = {
+    "service_rate = 100": ["5e-324", "1e308", "inf", "nan", "0", "-1", "1e13"],
+    "arrivals = 150": ["5e-324", "1e308", "1e13", "nan"],
+    "gain = 0.8": ["1e308", "1e7", "5e-324"],
+    "processors = 2": ["9223372036854775808", "1000001", "0", "2.0"],
+}
+
+
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field, values in ODD.items() for value in values])
+def test_a_field_out_of_its_bounds_is_refused_with_them(field, value):
+    assert field in FULL
+    name = field.split()[0]
+    with pytest.raises(ModelError, match=rf"{name} is .*\. Give .*between") as refused:
+        model_from_toml(FULL.replace(field, f"{name} = {value}", 1))
+    assert len(refused.value.problems) == 1
+
+
+@pytest.mark.parametrize("digits", [30, 400, 3000])
+def test_a_number_of_many_digits_is_counted_not_printed(digits):
+    text = '{"operator": [{"name": "a", "service_rate": 1' + "0" * digits + "}]}"
+    with pytest.raises(ModelError, match=f"service_rate is a number of {digits + 1} digits") as refused:
+        model_from_json(text)
+    assert len(str(refused.value)) < 300
+
+
+def test_a_hexadecimal_number_of_any_length_is_refused():
+    with pytest.raises(ModelError, match="digits"):
+        model_from_toml('[[operator]]\nname = "a"\nservice_rate = 0x' + "f" * 5000)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
+def test_json_that_is_nested_too_deeply_is_refused(text):
+    with pytest.raises(ModelError, match="nested too deeply"):
+        model_from_json(text)
+
+
+def test_a_table_that_is_nested_too_deeply_is_named():
+    with pytest.raises(ModelError, match="operator is a table"):
+        model_from_toml("operator" + ".a" * 3000 + " = 1")
+
+
+@pytest.mark.parametrize("name", ["\\u001b[2J", "\\udcff", "a\\nb", "", "n" * 201])
+def test_a_name_that_cannot_be_printed_is_refused(name):
+    with pytest.raises(ModelError, match="Give a text of 1 to 200 printable characters") as refused:
+        model_from_json('{"operator": [{"name": "' + name + '", "service_rate": 1}]}')
+    assert str(refused.value).encode()
+    assert "\x1b" not in str(refused.value)
+
+
+def test_gains_within_bounds_that_multiply_beyond_them_are_refused():
+    operators = [{"name": f"o{number}", "service_rate": 1} for number in range(10)]
+    flows = [{"from": f"o{number}", "to": f"o{number + 1}", "gain": 1e6} for number in range(9)]
+    operators[0]["arrivals"] = 1
+    with pytest.raises(ModelError, match="operator 'o2': 1,000,000,000,000 tuples a second arrive"):
+        model_from_json(json.dumps({"operator": operators, "flow": flows}))
+
+
+def test_durations_may_have_units():
+    model = model_from_toml(FULL.replace("duration = 30", 'duration = "1 min"', 1))
+    assert model.simulation.duration == 60.0
+    with pytest.raises(ModelError, match="duration is 'soon'"):
+        model_from_toml(FULL.replace("duration = 30", 'duration = "soon"', 1))

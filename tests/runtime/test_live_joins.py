@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from foretide.control_folder.claim import Claim, admit
+from foretide.control_folder.filesystem import LocalFilesystem
 from foretide.control_folder.folder import ControlFolder
 from foretide.errors import JoinPlanError
 from foretide.joins.placement.plan_change import Maxima
@@ -15,6 +17,7 @@ from foretide.joins.planning.planner import predict
 from foretide.joins.settings import WindowSettings
 from foretide.metrics.batch import BatchReport, JoinBatch, JoinSide, StateSize, TaskRun
 from foretide.runtime.live_joins import Joins, LiveJoin
+from helpers import NO_SPACE, READ_ONLY, FullDisk
 
 SECOND = 1_000_000
 HOT = 7
@@ -145,13 +148,69 @@ def test_a_plan_that_somebody_else_wrote_ends_a_change_that_is_under_way(folder)
     assert join.view().plan == NO_PLAN
 
 
-def test_a_damaged_plan_is_put_back(folder, tmp_path):
+@pytest.mark.parametrize("damage", [lambda file: file.write_text("{"), lambda file: file.unlink()])
+def test_a_plan_that_is_damaged_or_deleted_while_the_query_runs_is_put_back_and_its_checkpoint_knows(
+    folder, tmp_path, damage
+):
+    claim = Claim("id", str(tmp_path / "checkpoint"), {"j": "token"})
+    admit(folder, claim, fresh=True)
     join = begun(folder)
     join.publisher.adopt(WANTED)
-    (tmp_path / "join-j.json").write_text("{")
+    damage(tmp_path / "join-j.json")
     join.see(report(2, 1, 120))
     assert folder.join_plan("j") == join.publisher.timeline
     assert join.view().plan == WANTED
+    assert '"query":"token"' in (tmp_path / "join-j.json").read_text()
+    admit(folder, claim, fresh=False)
+
+
+def test_joins_of_a_loop_that_was_stopped_leave_the_plans_to_the_next_one(folder):
+    stopped = Joins(folder, WindowSettings(2.0, 2.0))
+    stopped.see(report(0, 0, 100), [])
+    stopped.close()
+    join = begun(folder)
+    join.publisher.adopt(WANTED)
+    announced = folder.join_plan("j")
+    stopped.see(report(2, 0, 120), [])
+    assert not stopped.died("FORETIDE-PAST-HARD-END key_hash=7 reached=1 hard_end=1")
+    assert folder.join_plan("j") == announced
+
+
+def test_a_plan_that_is_a_folder_is_put_back_and_the_folder_kept(folder, tmp_path):
+    join = begun(folder)
+    join.publisher.adopt(WANTED)
+    (tmp_path / "join-j.json").unlink()
+    (tmp_path / "join-j.json").mkdir()
+    (tmp_path / "past-j.json").unlink()
+    (tmp_path / "past-j.json").mkdir()
+    join.see(report(2, 1, 120))
+    assert folder.join_plan("j") == join.publisher.timeline
+    assert folder.join_past("j").next_batch == 3
+    assert (tmp_path / "join-j.json.damaged-1").is_dir()
+
+
+def test_batches_wait_while_somebody_holds_the_lock_and_are_all_taken_in_later(folder, tmp_path):
+    join = begun(folder)
+    join.publisher.adopt(WANTED)
+    with LocalFilesystem(tmp_path).lock():
+        join.see(report(2, 1, 120))
+        join.see(report(3, 1, 130))
+        assert "cannot be changed at present" in join.publisher.problem
+        assert "has locked it" in join.view().problem
+        assert join.view().pending == WANTED
+        join.close()
+    join.see(report(4, 1, 140))
+    assert join.publisher.problem is None
+    assert folder.join_past("j").next_batch == 5
+    assert folder.join_plan("j") == join.publisher.timeline
+    assert join.view().pending is None
+
+
+def test_other_partitions_are_followed_even_if_nobody_can_be_told(folder, tmp_path):
+    join = begun(folder)
+    with LocalFilesystem(tmp_path).lock():
+        join.publisher.set_partitions(8)
+    assert join.view().partitions == 8
 
 
 def test_a_batch_that_failed_at_the_hard_end_moves_it_ahead(folder):
@@ -246,3 +305,28 @@ def test_what_its_tasks_cost_is_learnt_once_a_window_from_batches_that_are_place
         join.see(report(batch, 0, 100 + 10 * batch, tasks=elsewhere, state=StateSize(400, 0, 0)))
         costs.append(join.view().cost)
     assert len(set(costs[2:])) == 1, "rows that are not where the plan puts them tell nothing"
+
+
+# ---- a control folder that cannot be written
+
+
+@pytest.mark.parametrize("error", [NO_SPACE, READ_ONLY])
+def test_while_the_folder_cannot_be_written_the_plan_stays_and_batches_count(folder, tmp_path, error):
+    disk = FullDisk(tmp_path)
+    join = begun(ControlFolder(str(tmp_path), disk))
+    join.publisher.adopt(WANTED)
+    announced = folder.join_plan("j")
+    disk.error = error
+    join.see(report(2, 0, 145))  # read the old plan, and came near the hard end, which cannot be moved now
+    assert "cannot be written" in join.publisher.problem
+    with pytest.raises(JoinPlanError, match="cannot be written"):
+        join.publisher.adopt(NO_PLAN)
+    join.see(report(3, announced.version, 146))  # confirms the change, but it cannot be finished now
+    assert folder.join_plan("j") == announced
+    disk.error = None
+    join.see(report(4, announced.version, 147))
+    assert join.publisher.problem is None
+    assert join.view().plan == WANTED
+    start = folder.join_plan("j").newest(HOT).start
+    assert start > 145 * SECOND + 5 * SECOND, "the batch that read the old plan counts"
+    assert folder.join_past("j").next_batch == 5

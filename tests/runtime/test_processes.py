@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from foretide.runtime.processes import FitProcess, JsonProcess, serve
+from helpers import environment
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
 
@@ -104,3 +106,17 @@ def test_the_main_loop_makes_a_server_from_the_request_and_answers_each_message(
     serve(Request, Server)
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert answers == [{"restored": ["a"]}, {"twice": 4}, {"twice": 10}]
+
+
+def test_a_fit_ends_and_removes_its_folder_when_its_parent_is_killed(tmp_path):
+    folder = tmp_path / "fit"
+    folder.mkdir()
+    child = "import sys, time; from pathlib import Path; from foretide.runtime.processes import end_with_parent\n"
+    child += "end_with_parent(Path(sys.argv[1])); print('in', flush=True); time.sleep(600)"
+    parent = "import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', sys.argv[2], sys.argv[1]])\n"
+    command = [*python(parent + "time.sleep(600)"), str(folder), child]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as killed:
+        assert killed.stdout.readline() == "in\n"
+        killed.kill()
+        assert killed.stdout.read() == ""  # the child, which has the pipe too, has ended
+    wait_for(lambda: not folder.exists())

@@ -48,7 +48,7 @@ def test_values_within_bounds_are_accepted():
         ({"machines_every": -5}, "monitoring.machines_every must be at least 0, got -5"),
         (
             {"webhook": "example.org/alarms"},
-            "monitoring.webhook must begin with http:// or https://, got 'example.org/alarms'",
+            "monitoring.webhook must begin with http:// or https://",
         ),
         ({"webhook": "file:///etc/passwd"}, "monitoring.webhook must begin"),
         ({"webhook": ""}, "monitoring.webhook must begin"),

@@ -34,7 +34,9 @@ CHANGED = {
     "forecasts.models": ["ewma", "ridge"],
     "run.output_mode": "update",
     "monitoring.store": "kept.db",
-    "monitoring.webhook": "https://example.org/alarms",
+    "monitoring.webhook": "https://example.org",
+    "monitoring.prometheus_host": "0.0.0.0",
+    "monitoring.steps": [{"after": "10 min", "every": 30.0}],
     "monitoring.node_exporters": {"far": "far:9100"},
     "monitoring.rules": [{"name": "too-late", "metric": "latency_p99_ms", "above": 2000.0, "lasting": "10 s"}],
     "control.policies": ["static", "reactive", "processors", "prediction_error", "replicas", "admission", "bypass"],
@@ -247,7 +249,7 @@ def test_what_a_higher_rank_overrides_is_checked_all_the_same():
         ("prediction_error.metric=zzz", "prediction_error.metric must be in the catalogue of metrics, got 'zzz'"),
         ("run.tries=0", "run.tries must be at least 1, got 0"),
         ("run.output_mode=some", "run.output_mode must be 'append', 'update' or 'complete', got 'some'"),
-        ("run.batch_timeout=0", "run.batch_timeout must be greater than 0, got 0.0"),
+        ("run.batch_timeout=-1", "run.batch_timeout: '-1' is not a duration"),
         ("guards.deadband=2", "guards.deadband must be at least 0 and less than 1, got 2.0"),
         ("monitoring.prometheus_port=70000", "monitoring.prometheus_port must be between 0 and 65535, got 70000"),
         ("evaluation.window=0", "evaluation.window must be greater than 0, got 0.0"),
@@ -307,11 +309,28 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         load_settings(tmp_path / "missing.toml", env={})
     with pytest.raises(SettingsError, match=r"cannot be read: .* \(named.toml\)"):
         load_settings(env={"FORETIDE_CONFIG": "named.toml"})
-    with pytest.raises(SettingsError, match=r"cannot be read: Is a directory"):
+    with pytest.raises(SettingsError, match=r"cannot be read: it is not a regular file"):
         load_settings(tmp_path, env={})
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(SettingsError, match="is not valid TOML"):
+    with pytest.raises(SettingsError, match="cannot be read: byte 1 is not UTF-8"):
         load_settings(tmp_path / "binary.toml", env={})
+    with pytest.raises(SettingsError, match="cannot be read: it is not a regular file"):
+        load_settings(Path("/dev/zero"), env={})
+    assert load_settings(Path("/dev/null"), env={}) == Settings()
+    (tmp_path / "deep.toml").write_text("a = " + 20_000 * "[")
+    with pytest.raises(SettingsError, match="nested too deeply"):
+        load_settings(tmp_path / "deep.toml", env={})
+
+
+@pytest.mark.parametrize("name", ["DEBUG", "HOME", "ALONE", "FUZZ_SEED"])
+def test_variables_that_are_not_settings_are_let_pass(name):
+    assert load_settings(env={f"FORETIDE_{name}": "1"}) == Settings()
+
+
+@pytest.mark.parametrize("value", ["1e308", "9" * 150, "1e300h", "1e11"])
+def test_an_interval_that_spark_cannot_count_is_refused(value):
+    with pytest.raises(SettingsError, match=r"(at most 10,000,000,000 seconds|too long).* \(flag --set run.trigger\)"):
+        load_settings(overrides=[f"run.trigger={value}"], env={})
 
 
 def test_an_unknown_variable_is_refused_unless_it_is_used_elsewhere():
@@ -430,7 +449,7 @@ def test_every_setting_but_those_for_python_only_can_be_written_and_has_a_meanin
     assert {"monitoring.smoothing", "forecasts.net", "hot_keys.scaling"} <= PYTHON_ONLY
     assert [each.path for each in SETTINGS.values() if len(each.description) < 10] == []
     assert [name for name in SECTIONS if len(describe_section(name)) < 10] == []
-    assert len(SETTINGS) < 95
+    assert len(SETTINGS) < 100
 
 
 def test_advanced_settings_are_marked():
@@ -442,7 +461,7 @@ def test_advanced_settings_are_marked():
 def test_whatever_is_in_seconds_takes_durations():
     numbers = [each for each in SETTINGS.values() if each.kind is float or is_duration(each.kind)]
     silent = {each.path for each in numbers if is_duration(each.kind) and "seconds" not in each.description.lower()}
-    assert silent == {"run.trigger"}
+    assert silent == {"run.batch", "run.trigger"}
     assert [each.path for each in numbers if each.kind is float and "seconds" in each.description.lower()] == []
 
 
@@ -458,3 +477,18 @@ def test_bounds_hold_in_python_too():
     with pytest.raises(SettingsError, match=r"guards.deadband must be .*, got 1; guards.quota must be") as error:
         GuardSettings(quota=0, deadband=1)
     assert error.value.source is None
+
+
+def test_real_time_has_defaults_of_its_own_and_keeps_what_was_given():
+    usual, target = Settings(), Target(latency=0.1)
+    live = usual.in_real_time(target)
+    assert live.control.policies == ("bypass", "processors", "hot_keys")
+    assert usual.in_real_time(Target()).control.policies == usual.control.policies
+    assert (live.policies["processors"].period, live.policies["processors"].min_interval) == (2.0, 5.0)
+    assert (live.guards.cooldown, live.guards.quota) == (2.0, usual.guards.quota)
+    given = load("processors.period=10 s", "guards.cooldown=30 s", "control.policies=replicas")
+    kept = given.in_real_time(target)
+    assert kept.policies["processors"].period == 10.0  # the usual value, but somebody wants it
+    assert kept.policies["processors"].min_interval == 5.0
+    assert kept.guards.cooldown == 30.0
+    assert kept.control.policies == ("replicas",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from pyspark.sql import functions as F
 
 import foretide as ft
-from foretide.control_folder.folder import ROUTES, ControlFolder
+from foretide.control_folder.folder import ROUTES, STATUS, ControlFolder
+from foretide.control_folder.orders import ADMISSION, STOP
 from foretide.workloads.keyed import Keyed
 from helpers import multiset, rows_taken, take_the_rest, wait_for
 
@@ -99,6 +101,48 @@ def test_the_admission_limit_changes_while_the_query_runs(running):
     running.limit_admission("numbers", 7000)
     wait_for(lambda: finished(running)[-1].input_rows == 7000, running)
     running.limit_admission("numbers", None)
+    wait_for(lambda: finished(running)[-1].input_rows == 500, running)
+    assert_no_row_is_missing_or_twice(running, "next", step=2)
+
+
+NESTED = "[" * 100_000
+
+
+def is_folder(path):
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def is_nested(path):
+    path.write_text('{"numbers": ' + NESTED)
+
+
+def has_huge_version(path):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 2**70}))
+
+
+def test_no_damaged_file_stops_the_query_or_its_listeners(running):
+    """Damages in turn: the admission file that the source reads, the route table, the status, the order to stop."""
+    folder, heard = Path(running.control_folder.location), []
+    running.on_report(lambda report, failures: heard.append(report))
+    running.limit_admission("numbers", 300)
+    wait_for(lambda: finished(running)[-1].input_rows == 300, running)
+    damages = [
+        (ADMISSION, is_folder), (ADMISSION, is_nested), (STATUS, is_folder), (STOP, is_folder),
+        (ROUTES, has_huge_version), (ROUTES, is_nested), (ROUTES, is_folder),
+    ]  # fmt: skip
+    for name, damage in damages:
+        path = folder / name
+        if path.is_dir():
+            path.rmdir()
+        version, known = running.control_folder.routes().version, len(heard)
+        damage(path)
+        wait_for(lambda known=known: len(heard) >= known + 2, running)
+        if name == ROUTES:
+            wait_for(lambda version=version: (heard[-1].route_version or 0) > version, running)
+        assert heard[-1].input_rows == 300, "the limit that was read last stays in force"
+    assert list(folder.glob("routes.json.damaged-*"))
+    (folder / ADMISSION).unlink()
     wait_for(lambda: finished(running)[-1].input_rows == 500, running)
     assert_no_row_is_missing_or_twice(running, "next", step=2)
 

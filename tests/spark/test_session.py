@@ -1,6 +1,7 @@
 import pytest
 
 from foretide.errors import EnvironmentNotReadyError
+from foretide.spark import session
 from foretide.spark.session import check_java, java_major
 
 
@@ -72,3 +73,18 @@ def test_java_home_goes_before_the_path(bin_folder, tmp_path, monkeypatch):
         check_java()
     put_java(tmp_path / "jdk" / "bin", 'openjdk version "21"')
     check_java()
+
+
+@pytest.mark.parametrize(
+    ("settings", "jars"),
+    [
+        ({}, {"spark.jars": "/cache/connector.jar"}),
+        ({"spark.jars": "/my.jar"}, {"spark.jars": "/my.jar,/cache/connector.jar"}),
+        ({"spark.jars": "/x/spark-sql-kafka-0-10_2.13-4.2.0.jar"}, {}),
+        ({"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"}, {}),
+    ],
+)
+def test_a_real_time_session_starts_with_the_connector_unless_it_was_given(monkeypatch, settings, jars):
+    """A connector that is added later is unknown to the threads that read what tasks report at a batch's end."""
+    monkeypatch.setattr(session, "jars_of", lambda _: ["/cache/connector.jar"])
+    assert session._with_connector(settings) == jars

@@ -1,7 +1,11 @@
 """Opening a store: addresses, versions, and what is wrong with the place."""
 
+import os
 import sqlite3
 import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -150,3 +154,63 @@ def test_processes_that_add_tables_to_an_older_store_at_the_same_time_all_succee
     assert [process.exitcode for process in processes] == [0, 0, 0]
     with MetricStore.open(location) as store:
         assert [decision.id for decision in store.decisions("p")] == [1, 2, 3]
+
+
+@contextmanager
+def somebody_else(folder):
+    """Another user, who may read and not write what is in the folder."""
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    root = os.geteuid() == 0
+    try:
+        if root:
+            os.seteuid(65534)
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+@pytest.fixture
+def public_folder():
+    """A folder that every user can reach."""
+    with tempfile.TemporaryDirectory(prefix="foretide-public-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_store_can_be_read_by_somebody_who_may_not_write_it(public_folder):
+    path = public_folder / "metrics.db"
+    open_and_write(path, "p")
+    with somebody_else(public_folder), MetricStore.open(path, create=False) as store:
+        assert store.read("p") == [ONE]
+        assert store.latest("p") == [ONE]
+        assert (store.alarms("p"), store.decisions("p")) == ([], [])
+        with pytest.raises(StoreError, match="readonly"):
+            store.write("p", [ONE])
+    assert [file.name for file in public_folder.iterdir()] == ["metrics.db"]
+
+
+def test_what_is_written_beside_a_reader_who_may_not_write_is_seen(public_folder):
+    path = public_folder / "metrics.db"
+    with MetricStore.open(path) as writer:
+        writer.write("p", [ONE])
+        with somebody_else(public_folder), MetricStore.open(path, create=False) as store:
+            assert store.read("p") == [ONE]
+
+
+def test_an_older_store_without_some_tables_can_be_read(location):
+    open_and_write(location, "p")
+    for table in ("decisions", "setups", "steps"):
+        sql(location, f"DROP TABLE foretide_{table}")
+    with MetricStore.open(location, create=False) as store:
+        assert (store.decisions("p"), store.setups("p"), store.last_decision_id("p")) == ([], [], 0)
+        assert [one.count for one in store.read_steps("p")] == [1]
+
+
+@pytest.mark.parametrize("options", ["timeout=x", "timeout=inf", "timeout=1&timeout=2", "mode=ro", "uri=true", "x=1"])
+def test_options_that_mean_nothing_are_refused(tmp_path, options):
+    with pytest.raises(StoreError, match=r"takes no option but .* \?timeout=5"):
+        MetricStore.open(f"sqlite:///{tmp_path / 'metrics.db'}?{options}")
+    assert list(tmp_path.iterdir()) == []

@@ -84,7 +84,8 @@ def test_scanning_gives_the_same_samples_subject_by_subject(store, samples):
     pipeline = next(PIPELINES)
     store.write(pipeline, samples)
     scanned = [one for chunk in store.scan(pipeline, chunk=3) for one in chunk]
-    assert kept(scanned) == kept(samples)
+    assert kept(Sample(one.metric, one.subject, one.at, one.value) for one in scanned) == kept(samples)
+    assert all((one.count, one.mean, one.low, one.high) == (1, one.value, one.value, one.value) for one in scanned)
     assert len(scanned) == len(kept(samples))
     order = [series.subject for series in store.series(pipeline)]
     assert [(order.index(one.subject), one.at) for one in scanned] == sorted(
@@ -96,9 +97,8 @@ def test_scanning_gives_the_same_samples_subject_by_subject(store, samples):
 @given(samples=SAMPLES, before=FINITE)
 def test_forgetting_removes_what_is_older_and_nothing_else(store, samples, before):
     pipeline = next(PIPELINES)
-    store.delete_before(math.inf)
     store.write(pipeline, samples)
-    removed = store.delete_before(before)
+    removed = store.delete_before(pipeline, before)
     left = {name: one for name, one in kept(samples).items() if one.at >= before}
     assert kept(store.read(pipeline)) == left
     assert removed == len(kept(samples)) - len(left)
@@ -200,16 +200,16 @@ def test_alarms_are_read_in_the_order_of_time_and_never_kept_twice(store):
 
 def test_forgetting_takes_alarms_along(store):
     store.write_alarms("p", [ALARM, replace(ALARM, at=20.0)])
-    assert store.delete_before(15.0) == 0
+    assert store.delete_before("p", 15.0) == 0
     assert [alarm.at for alarm in store.alarms("p")] == [20.0]
 
 
 def test_forgetting_goes_through_many_series_and_long_ones_in_chunks(store, monkeypatch):
-    monkeypatch.setattr("foretide.store.queries.CHUNK", 7)
-    monkeypatch.setattr("foretide.store.queries.SERIES_AT_ONCE", 3)
+    monkeypatch.setattr("foretide.store.retention.CHUNK", 7)
+    monkeypatch.setattr("foretide.store.retention.SERIES_AT_ONCE", 3)
     store.write("p", [sample(float(at), subject=f"w{number}") for number in range(10) for at in range(5 + number)])
-    assert store.delete_before(5.0, at_most=20) == 20
-    assert store.delete_before(5.0) == 30
+    assert store.delete_before("p", 5.0, at_most=20) == 20
+    assert store.delete_before("p", 5.0) == 30
     assert sorted(one.at for one in store.read("p")) == sorted(float(at) for n in range(10) for at in range(5, 5 + n))
     assert len(store.series("p")) == 9
 
@@ -217,7 +217,7 @@ def test_forgetting_goes_through_many_series_and_long_ones_in_chunks(store, monk
 def test_a_series_that_another_process_forgot_is_made_anew(store, location):
     store.write("p", [sample(1.0)])
     with MetricStore.open(location) as other:
-        assert other.delete_before(2.0) == 1
+        assert other.delete_before("p", 2.0) == 1
         other.write("q", [sample(3.0, subject="somebody else")])
     store.write("p", [sample(4.0)])
     assert store.read("p") == [sample(4.0)]
@@ -250,7 +250,7 @@ def test_threads_may_write_read_and_forget_at_the_same_time(store):
                     f"p{number % 2}", [sample(float(at), metric=f"m{m}", subject=f"s{number}") for m in range(5)]
                 )
                 store.latest(f"p{number % 2}")
-                store.delete_before(-1.0)
+                store.delete_before(f"p{number % 2}", -1.0)
         except StoreError as problem:
             problems.append(problem)
 

@@ -1,6 +1,8 @@
 """Parquet files, read back by Arrow."""
 
 import math
+import os
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -12,6 +14,7 @@ from foretide.errors import StoreError
 from foretide.metrics import catalogue
 from foretide.metrics.metric import Level, Metric, Sample
 from foretide.store import export
+from foretide.store.compaction import Part
 from foretide.store.export import export_samples, export_steps
 from foretide.store.metric_store import MetricStore
 
@@ -39,12 +42,65 @@ def test_the_long_format_has_a_row_for_each_sample(store, tmp_path):
     assert export_samples(store, "p", path) == 4
     rows = [tuple(row.values()) for row in parquet.read_table(path).to_pylist()]
     assert sorted(rows) == [
-        (1.0, "machine", "test.disk", "host", 5.0),
-        (1.0, "unknown", "odd", "x", 7.0),
-        (1.25, "worker", "test.cpu", "w1", 10.0),
-        (2.5, "worker", "test.cpu", "w1", 20.0),
+        (1.0, "machine", "test.disk", "host", 5.0, 1, 5.0, 5.0, 5.0),
+        (1.0, "unknown", "odd", "x", 7.0, 1, 7.0, 7.0, 7.0),
+        (1.25, "worker", "test.cpu", "w1", 10.0, 1, 10.0, 10.0, 10.0),
+        (2.5, "worker", "test.cpu", "w1", 20.0, 1, 20.0, 20.0, 20.0),
     ]
-    assert parquet.read_schema(path).names == ["at", "level", "metric", "subject", "value"]
+    names = ["at", "level", "metric", "subject", "value", "count", "mean", "low", "high"]
+    assert parquet.read_schema(path).names == names
+
+
+def test_an_older_sample_is_exported_with_the_figures_of_those_that_it_stands_for(store, tmp_path):
+    store.write("p", [cpu(1.0, 10.0), cpu(2.0, 40.0), cpu(3.0, 25.0)])
+    assert store.compact(Part("p", 60.0, 0.0, 60.0)) is None
+    assert export_samples(store, "p", tmp_path / "samples.parquet") == 1
+    (row,) = parquet.read_table(tmp_path / "samples.parquet").to_pylist()
+    assert tuple(row.values()) == (3.0, "worker", "test.cpu", "w1", 25.0, 3, 25.0, 10.0, 40.0)
+    assert export_steps(store, "p", tmp_path / "steps.parquet", level=Level.WORKER, step=60.0) == 1
+
+
+@pytest.mark.parametrize("way", ["itself", "a link", "a relative path", "its WAL"])
+def test_an_export_never_replaces_the_store(tmp_path, monkeypatch, way):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "below").mkdir()
+    (tmp_path / "link").symlink_to("m.db")
+    target = {"itself": tmp_path / "m.db", "a link": "link", "a relative path": "below/../m.db", "its WAL": "m.db-wal"}
+    with MetricStore.open(tmp_path / "m.db") as store:
+        store.write("p", [cpu(1.0, 1.0)])
+        for export in (export_samples, partial(export_steps, level=Level.WORKER, step=1.0)):
+            with pytest.raises(StoreError, match="it is the store itself"):
+                export(store, "p", target[way])
+        assert store.read("p") == [cpu(1.0, 1.0)]
+
+
+def test_an_export_replaces_parquet_files_and_nothing_else(tmp_path):
+    notes, folder, pipe = tmp_path / "notes.txt", tmp_path / "folder", tmp_path / "pipe"
+    notes.write_text("PARAGRAPH of mine")
+    folder.mkdir()
+    os.mkfifo(pipe)
+    (tmp_path / "loop").symlink_to("loop")
+    with MetricStore.open(tmp_path / "m.db") as store:
+        store.write("p", [cpu(1.0, 1.0)])
+        for target, words in (
+            (notes, "is not a Parquet file"),
+            (folder, "not a regular file"),
+            (pipe, "not a regular file"),
+            ("/dev/full", "not a regular file"),
+            (tmp_path / "loop", "cannot export"),
+            (os.fsdecode(b"\xff.parquet"), "not a valid path"),
+            ("nul\0", "not a valid path"),
+        ):
+            with pytest.raises(StoreError, match=words) as refused:
+                export_samples(store, "p", target)
+            str(refused.value).encode()
+        assert notes.read_text() == "PARAGRAPH of mine"
+        real = tmp_path / "real.parquet"
+        (tmp_path / "to-real").symlink_to("real.parquet")
+        for target in (real, tmp_path / "to-real", real):
+            assert export_samples(store, "p", target) == 1
+        assert (tmp_path / "to-real").is_symlink()
+        assert parquet.read_table(real).num_rows == 1
 
 
 def test_an_export_may_be_larger_than_a_chunk(store, tmp_path, monkeypatch):
@@ -125,7 +181,7 @@ def test_an_export_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, mon
         store.write("p", [cpu(1.0, 1.0), cpu(1.0, 1.0, "w2")])
         export_samples(store, "p", path)
         before = path.read_bytes()
-        chunks = iter([[cpu(5.0, 5.0)]])
+        chunks = iter([list(each) for each in store.scan("p")][:1])
 
         def breaks_off(*_arguments, **_options):
             yield from chunks

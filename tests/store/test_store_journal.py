@@ -19,10 +19,11 @@ from foretide.metrics.metric import Sample
 from foretide.store import records
 from foretide.store.database import database_url
 from foretide.store.metric_store import MetricStore
-from foretide.store.writer import StoreWriter, WriterSettings
+from foretide.store.upkeep import WriterSettings
+from foretide.store.writer import StoreWriter
 
 PIPELINES = (f"pipeline-{number}" for number in count())
-WISH = Wish("replicas", SetReplicas("parse", 4), "the load rises, half of a pair \ud800 and nul \0")
+WISH = Wish("replicas", SetReplicas("parse", 4), "the load rises, and nul \0")
 BETTER = Effect(1, "better", "latency_p99_ms went from 900 to 400: better", "latency_p99_ms", 900.0, 400.0, 1.5)
 SETUP = Setup("p", (OperatorSetup("read", spout=True), OperatorSetup("parse", pool=8, edge="parse")))
 RECORDED = RecordedWorld(
@@ -93,9 +94,9 @@ def test_decisions_are_bounded_by_count_and_by_age(store):
     store.write_decisions("p", [decision(number) for number in range(1, 31)], max_decisions=10)
     store.write_decisions("q", [decision(1)])
     assert ids(store.decisions("p")) == list(range(21, 31))
-    store.delete_before(25.0)
+    store.delete_before("p", 25.0)
     assert ids(store.decisions("p")) == list(range(25, 31))
-    assert store.decisions("q") == []
+    assert ids(store.decisions("q")) == [1]
     assert records.MAX_DECISIONS == 10_000
 
 
@@ -111,9 +112,9 @@ def test_many_decisions_are_written_in_parts_and_effects_reach_across_them(store
 def test_forgetting_keeps_the_setup_that_was_in_force_at_the_moment(store, monkeypatch):
     setups = [replace(RECORDED, at=at) for at in (1.0, 2.0, 30.0)]
     store.write_setups("p", setups)
-    store.delete_before(10.0)
+    store.delete_before("p", 10.0)
     assert store.setups("p") == setups[1:]
-    store.delete_before(99.0)
+    store.delete_before("p", 99.0)
     assert store.setups("p") == setups[2:]
     monkeypatch.setattr(records, "MAX_SETUPS", 2)
     for at in (40.0, 50.0, 50.0):
@@ -156,10 +157,11 @@ def without_journal(location):
     sql(location, "DROP TABLE foretide_decisions", "DROP TABLE foretide_setups")
 
 
-@pytest.mark.parametrize("create", [True, False])
-def test_a_store_from_before_there_were_decisions_gets_their_tables_and_keeps_what_it_has(location, create):
+def test_a_store_from_before_there_were_decisions_gets_their_tables_and_keeps_what_it_has(location):
     without_journal(location)
-    with MetricStore.open(location, create=create) as store:
+    with MetricStore.open(location, create=False) as store:
+        assert (store.decisions("p"), store.setups("p")) == ([], [])
+    with MetricStore.open(location) as store:
         store.write_decisions("p", [decision(1)])
         store.write_setups("p", [RECORDED])
     with MetricStore.open(location, create=False) as store:

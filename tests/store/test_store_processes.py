@@ -37,7 +37,8 @@ def write_rounds(location, pipeline):
 def forget_rounds(location, rounds):
     with MetricStore.open(location) as store:
         for number in range(rounds):
-            store.delete_before(float(number))
+            for pipeline in ("a", "b"):
+                store.delete_before(pipeline, float(number))
 
 
 def read_until_all(location, pipelines):
@@ -111,8 +112,8 @@ def test_one_process_may_forget_the_series_that_others_write(location, start_pro
         process.join()
     assert [process.exitcode for process in work] == [0] * len(work)
     with MetricStore.open(location) as store:
-        store.delete_before(ROUNDS - 1.0)
         for pipeline in ("a", "b"):
+            store.delete_before(pipeline, ROUNDS - 1.0)
             assert store.read(pipeline) == sorted(batch(ROUNDS - 1), key=lambda one: store_order(store, pipeline, one))
 
 
@@ -130,7 +131,7 @@ def test_a_series_that_gets_a_sample_while_it_is_forgotten_stays(postgres):
         other.execute("INSERT INTO foretide_series (id, pipeline, metric, subject) VALUES (77, 'p', 'cpu', 'worker-1')")
         other.commit()
         other.execute("INSERT INTO foretide_samples VALUES (77, 5.0, 6.0)")
-        forgetting = threading.Thread(target=store.delete_before, args=(1.0,))
+        forgetting = threading.Thread(target=store.delete_before, args=("p", 1.0))
         forgetting.start()
         wait_for(lambda: watcher.execute(waits).fetchone() == (1,))
         other.commit()

@@ -1,6 +1,7 @@
 """The writer beside a pipeline: it never waits, never fails, and says what is wrong. Stores and servers are real."""
 
 import math
+import shutil
 import sqlite3
 import threading
 from contextlib import ExitStack, closing
@@ -11,14 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import event
 
+from foretide.control.history import RecordedWorld
+from foretide.control.world.setup import Setup
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
+from foretide.store.backlog import Backlog
 from foretide.store.metric_store import MetricStore
 from foretide.store.records import AlarmRecord
-from foretide.store.writer import Backlog, StoreWriter, WriterSettings
+from foretide.store.upkeep import WriterSettings
+from foretide.store.writer import StoreWriter
 from helpers import wait_for
 
 QUICK = WriterSettings(first_pause=0.05, max_pause=0.2)
+SETUP = RecordedWorld(1.0, Setup("p", ()))
 ALARM = AlarmRecord(10.0, "store", "high", "", "the disk is full", "monitor")
 
 
@@ -243,6 +249,67 @@ def test_a_locked_store_is_told_and_writing_goes_on_when_it_is_free(tmp_path):
     assert times(tmp_path / "m.db") == [1.0]
 
 
+@pytest.mark.parametrize("how", ["deleted", "deleted with its folder", "replaced by another store"])
+def test_a_store_that_is_deleted_is_made_again_with_all_that_was_not_written_yet_and_it_is_told(tmp_path, how, caplog):
+    path, steady = tmp_path / "folder" / "m.db", Clock()
+    with StoreWriter(opening(path), "p", steady_clock=steady) as writer:
+        writer.put([sample(1.0)])
+        writer.put_setup(SETUP)
+        assert writer.turn() is None
+        assert writer.notice is None
+        if how == "deleted with its folder":
+            shutil.rmtree(path.parent)
+        else:
+            for file in path.parent.glob("m.db*"):
+                file.unlink()
+        if how == "replaced by another store":
+            MetricStore.open(path).close()
+        writer.put([sample(2.0), sample(3.0)])
+        assert writer.turn() is None
+        assert (writer.problem, writer.pending, writer.dropped) == (None, 0, 0)
+        assert writer.notice.startswith("the metrics store was deleted while it was in use")
+        assert writer.notice in caplog.text
+        steady.now = 3601.0
+        assert writer.notice is None
+    with MetricStore.open(path) as store:
+        assert [one.at for one in store.read("p")] == [2.0, 3.0]
+        assert [alarm.rule for alarm in store.alarms("p")] == ["store-deleted"]
+        assert store.setups("p") == [SETUP]
+
+
+def test_a_process_that_changes_its_folder_goes_on_in_the_same_store(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with StoreWriter(opening("m.db"), "p") as writer:
+        writer.put([sample(1.0)])
+        writer.turn()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        writer.put([sample(2.0)])
+        writer.turn()
+        assert (writer.problem, writer.notice) == (None, None)
+    assert times(tmp_path / "m.db") == [1.0, 2.0]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_while_a_store_cannot_be_made_again_records_wait_and_it_is_told(tmp_path):
+    path = tmp_path / "folder" / "m.db"
+    with StoreWriter(opening(path), "p", WriterSettings(capacity=3)) as writer:
+        writer.put([sample(1.0)])
+        writer.turn()
+        shutil.rmtree(path.parent)
+        path.parent.write_text("a file where the folder was")
+        for at in range(2, 7):
+            writer.put([sample(float(at))])
+            assert writer.turn() > 0
+        assert "cannot open the store" in writer.problem
+        assert (writer.dropped, len(writer._samples)) == (2, 3)
+        path.parent.unlink()
+        while writer.turn() == 0.0:
+            pass
+        assert writer.problem is None
+    assert times(path) == [4.0, 5.0, 6.0]
+
+
 def test_a_server_that_goes_away_and_comes_back_loses_nothing(postgres):
     location = postgres.fresh_url()
     with StoreWriter(opening(location), "p", QUICK).start() as writer:
@@ -277,7 +344,7 @@ def test_old_samples_are_forgotten_in_rounds(tmp_path, make_writer):
 
 
 def test_between_two_rounds_of_much_forgetting_what_waits_is_written(tmp_path, make_writer, monkeypatch):
-    monkeypatch.setattr("foretide.store.writer.PRUNED_AT_ONCE", 10)
+    monkeypatch.setattr("foretide.store.upkeep.PRUNED_AT_ONCE", 10)
     settings = WriterSettings(retention_seconds=100.0)
     writer = make_writer(opening(tmp_path / "m.db"), "p", settings, clock=Clock(1000.0), steady_clock=Clock())
     writer.put([sample(float(at)) for at in range(25)])

@@ -14,9 +14,10 @@ from foretide.topology.groupings import (
     PartialKey,
     Shuffle,
 )
-from foretide.topology.sinks import Console, Json, Memory, Parquet, Table
+from foretide.topology.modes import ExecutionMode
+from foretide.topology.sinks import Console, Json, KafkaSink, Memory, Parquet, Table
 from foretide.topology.sources import Rate, Replay, Socket, Stream
-from foretide.topology.validate import ExecutionMode, find_problems, find_run_problems
+from foretide.topology.validate import find_problems, find_run_problems
 from foretide.workloads.curve import Curve
 from foretide.workloads.requests import RequestLines
 
@@ -313,6 +314,12 @@ def test_each_spout_that_breaks_the_guarantee_is_named():
 def test_feedback_needs_a_sink_of_files(sink):
     assert "feedback cannot pass" in find_run_problems(LOOP, sink, "none")[0].what
     assert find_run_problems(LOOP, Json("out"), "none") == []
+
+
+def test_feedback_through_kafka_needs_a_topic_of_its_own():
+    assert find_run_problems(LOOP, KafkaSink("host:9092", "app-{stream}"), "none") == []
+    (problem,) = find_run_problems(LOOP, KafkaSink("host:9092", "app"), "none")
+    assert "which all streams share" in problem.what
 
 
 @pytest.mark.parametrize("sink", [[Parquet("a"), Json("b")], None, "out"])

@@ -11,6 +11,7 @@ from foretide.errors import PipelineNotFoundError
 
 if TYPE_CHECKING:
     from foretide.topology.graph import Topology
+    from foretide.topology.sources import Source
     from foretide.workloads.curve import Curve
 
 
@@ -43,6 +44,7 @@ class App:
         ratio: The new split.
         result: The output stream that `truth` describes.
         truth: The rows that must be in `result`, worked out from all input rows without Spark (pandas in, pandas out).
+        real_time: The same application in real-time mode; None where it has none.
     """
 
     name: str
@@ -51,6 +53,26 @@ class App:
     ratio: str
     result: str
     truth: Callable[[Any, Load], Any]
+    real_time: RealTime | None = None
+
+
+@dataclass(frozen=True)
+class RealTime:
+    """An application in real-time mode. Its source has the generated columns, `row` and `due` (microseconds).
+
+    Attributes:
+        build: Its topology for a source.
+        result: The output stream with a row for each update; `due` and `row` are those of the tuple that led to it.
+        keys: The columns that tell one result from another; the last update of each counts.
+        order: The column that grows with each update of a result.
+        truth: The last updates, worked out from all input rows without Spark.
+    """
+
+    build: Callable[[Source], Topology]
+    result: str
+    keys: tuple[str, ...]
+    order: str
+    truth: Callable[[Any], Any]
 
 
 APPS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -13,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foretide.errors import WorkloadError
+from foretide.metrics.batch import SourceRange
 from foretide.probes.workers import find_executors
 from foretide.spark.sources.registry import source_port
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from foretide.metrics.batch import BatchReport, SourceRange
+    from foretide.metrics.batch import BatchReport
     from foretide.runtime.pipeline.submit import Pipeline
     from foretide.spark.sources.port import SourcePort
     from foretide.topology.graph import Topology
@@ -65,19 +67,40 @@ def origin_of(pipeline: Pipeline) -> float:
     return replay_of(pipeline.topology).origin(_first_taken(pipeline)) or 0.0
 
 
+def last_committed(checkpoint: Path) -> SourceRange | None:
+    """What the source of a query had handed out by its last committed batch; None if there is none.
+
+    Spark writes an offset for each place in the plan that reads the source.
+    """
+    batches = [int(each.name) for each in (checkpoint / "commits").glob("*") if each.name.isdigit()]
+    if not batches:
+        return None
+    _version, _metadata, *offsets = (checkpoint / "offsets" / str(max(batches))).read_text("utf-8").splitlines()
+    return SourceRange(0, end=json.loads(offsets[0]))
+
+
 def verify(
-    pipeline: Pipeline, source: SourcePort[Any], result: str, truth: Callable[[pd.DataFrame], pd.DataFrame]
+    pipeline: Pipeline,
+    source: SourcePort[Any],
+    result: str,
+    truth: Callable[[pd.DataFrame], pd.DataFrame],
+    taken: SourceRange | None = None,
 ) -> Verification:
-    """Compare an output stream with the truth worked out from the input without Spark."""
-    table = source.input_table(_first_taken(pipeline))
+    """Compare an output stream with the truth worked out from the input without Spark.
+
+    `taken` is anything that was read from the source, for a pipeline that has read nothing since its start.
+    """
+    table = source.input_table(taken or _first_taken(pipeline))
     if table is None:
         raise WorkloadError("the input cannot be read again: verify needs a source that makes its rows again")
     expected = truth(table.to_pandas())
-    found = pipeline.output(result).toPandas()[list(expected.columns)]
+    return compared(source.total_rows or 0, expected, pipeline.output(result).toPandas()[list(expected.columns)])
+
+
+def compared(handed_out: int, expected: pd.DataFrame, found: pd.DataFrame) -> Verification:
+    """How the rows that were found compare with those that were expected."""
     wanted, written = _multiset(expected), _multiset(found)
-    return Verification(
-        source.total_rows or 0, len(expected), len(found), (wanted - written).total(), (written - wanted).total()
-    )
+    return Verification(handed_out, len(expected), len(found), (wanted - written).total(), (written - wanted).total())
 
 
 def _first_taken(pipeline: Pipeline) -> SourceRange:
@@ -93,7 +116,14 @@ def _multiset(frame: pd.DataFrame) -> Counter[tuple[Any, ...]]:
     return Counter(plain.itertuples(index=False, name=None))
 
 
-_BUSY = "while True: pass"
+_BUSY = """
+import os, sys
+parent = int(sys.argv[1])
+while os.getppid() == parent:
+    for _ in range(1_000_000):
+        pass
+"""
+"""A busy loop that ends with its parent, even if that is killed."""
 
 
 def pin_executors(application: str) -> dict[str, int]:
@@ -116,7 +146,8 @@ def pin(pid: int, core: int) -> None:
 @contextlib.contextmanager
 def cpu_hog(pinned: Mapping[str, int], executor: str, loops: int = 8) -> Iterator[None]:
     """Busy loops on the core of one executor."""
-    hogs = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(loops)]
+    command = [sys.executable, "-c", _BUSY, str(os.getpid())]
+    hogs = [subprocess.Popen(command) for _ in range(loops)]
     try:
         for hog in hogs:
             os.sched_setaffinity(hog.pid, {pinned[executor]})

@@ -9,10 +9,20 @@ Few cells are hot, and the hot spots move. The rate of the orders is that of rea
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from foretide.control.actions.registry import SetJoinPlan
+from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control_folder.folder import ControlFolder
+from foretide.errors import PipelineFailedError
+from foretide.joins.settings import WindowSettings
+from foretide.runtime.loop.attach import control
+from foretide.runtime.shutdown import within
+from foretide.settings.settings import Settings
 from foretide.spark.joins.join import join
 from foretide.spark.sources.port import LoadContext
 from foretide.spark.sources.registry import source_port
@@ -23,8 +33,14 @@ from foretide.workloads.taxi import TaxiOrders, VehiclePositions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from foretide.control.decisions.decision import Decision
+    from foretide.runtime.loop.controller import Controller
+
+NAME = "taxi-join"
 WITHIN = "2 seconds"
 _DELAY = "1 second"
+_LINE_SECONDS, _GRACE_SECONDS = 5.0, 60.0
+_STOP_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -65,3 +81,94 @@ def build(spark: Any, city: City, folder: ControlFolder, *, adaptive: bool = Tru
         return join(orders, positions, [("cell", "where")], WITHIN, control_folder=folder.location)
     bound = f"seen >= ordered - INTERVAL {WITHIN} AND seen <= ordered + INTERVAL {WITHIN}"
     return orders.join(positions, orders["cell"] == positions["where"]).where(bound)
+
+
+@dataclass(frozen=True)
+class JoinOutcome:
+    """A join that was controlled for a while.
+
+    Attributes:
+        imbalance: Seconds, and LI of the rows that partitions took until then.
+        decisions: What the control loop changed, in a few words each.
+        rows: Joined rows.
+    """
+
+    imbalance: list[tuple[float, float]]
+    decisions: list[str]
+    rows: int
+
+    def conclusion(self) -> str:
+        """The imbalance that was measured first and last.
+
+        >>> JoinOutcome([(10.0, 2.65), (20.0, 2.5), (30.0, 1.31)], ["2 hot cells placed"], 700).conclusion()
+        'LI of the rows was 2.65 at first and 1.31 at the end, with 1 change by the control loop; 700 rows were joined.'
+        """
+        count = len(self.decisions)
+        changes = f"{count} change{'' if count == 1 else 's'} by the control loop; {self.rows:,} rows were joined."
+        if not self.imbalance:
+            return f"No window of keys was complete; use a longer --duration. There were {changes}"
+        first, last = self.imbalance[0][1], self.imbalance[-1][1]
+        return f"LI of the rows was {first:.2f} at first and {last:.2f} at the end, with {changes}"
+
+
+def run(spark: Any, city: City, place: Path, say: Callable[[str], None]) -> JoinOutcome:
+    """Run the join under control. `say` is called with a line every few seconds, and with each decision."""
+    folder = ControlFolder(str(place / "checkpoint" / "foretide"))
+    joined = build(spark, city, folder)
+    output = place / "output"
+    writer = joined.writeStream.queryName(NAME).format("parquet").option("path", str(output))
+    writer = writer.option("checkpointLocation", str(place / "checkpoint"))
+    query = writer.trigger(processingTime="1 second").start()
+    decisions: list[str] = []
+
+    def show(decision: Decision) -> None:
+        if decision.chosen:
+            decisions.append("; ".join(_short(each.action) for each in decision.chosen))
+            say(f">> decision {decision.id}: {decisions[-1]}")
+
+    hot_keys = HotKeySettings(windows=WindowSettings(5.0), min_saving=0.0)  # few rows: balance is what is shown
+    settings = Settings(policies={"hot_keys": hot_keys})
+    controller = control(query, ["hot_keys"], settings=settings, control_folder=folder.location)
+    controller.on_decision(show)
+    try:
+        imbalance = _watch(query, controller, city.seconds, say)
+    except BaseException as error:
+        stopped = within(_STOP_SECONDS, query.stop, "stopping the join")
+        error.add_note("the join was stopped" if stopped else "the join did not stop in time")
+        raise
+    finally:
+        within(_STOP_SECONDS, controller.stop, "stopping the control loop")
+    query.stop()
+    if query.exception() is not None:
+        cause = str(query.exception()).strip().partition("\n")[0]
+        raise PipelineFailedError(NAME, query.lastProgress.batchId if query.lastProgress else -1, cause)
+    rows = spark.read.schema(joined.schema).parquet(str(output)).count() if output.exists() else 0
+    return JoinOutcome(imbalance, decisions, rows)
+
+
+def _short(action: Any) -> str:
+    if not isinstance(action, SetJoinPlan):
+        return str(action.describe())
+    cells = len(action.plan.grids)
+    return f"{cells} hot cell{'' if cells == 1 else 's'} placed" if cells else "no cell is hot any more"
+
+
+def _watch(query: Any, controller: Controller, seconds: float, say: Callable[[str], None]) -> list[tuple[float, float]]:
+    """A line every few seconds; the imbalance that was measured by the rows of the partitions.
+
+    It takes longer on a slow machine, until something was measured.
+    """
+    found: list[tuple[float, float]] = []
+    start, elapsed = time.monotonic(), 0.0
+    while query.isActive and elapsed < seconds + (_LINE_SECONDS if found else _GRACE_SECONDS):
+        time.sleep(_LINE_SECONDS)
+        elapsed = time.monotonic() - start
+        view, batch = controller.joins.get("join"), query.lastProgress
+        at = f"t={elapsed:5.1f} s  batch {'-' if batch is None else batch.batchId:>3}"
+        if view is None or view.measured_imbalance is None:
+            say(f"{at}  counting keys; no window of them is complete yet")
+            continue
+        found.append((round(elapsed, 1), round(view.measured_imbalance, 3)))
+        planned = "" if view.imbalance is None else f" (expected by the plan: {view.imbalance:.2f})"
+        say(f"{at}  LI of the rows {view.measured_imbalance:5.2f}{planned}  {len(view.plan.grids)} cells placed")
+    return found

@@ -1,6 +1,8 @@
 """Windowed URL count (predictive-control): how often each URL was asked for in each window of two minutes.
 
 requests -> extract (dynamic) -> partial counts of every batch (dynamic) -> merge (global)
+
+In real-time mode each request updates its count at once: requests -> extract (dynamic) -> count (fields)
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from foretide.apps.app import App, Load
+from foretide.apps.app import App, Load, RealTime
 from foretide.topology.graph import Arrow, Bolt, From, Spout, Topology
-from foretide.topology.groupings import Dynamic, Global
-from foretide.topology.sources import Replay
+from foretide.topology.groupings import Dynamic, Fields, Global
+from foretide.topology.sources import Replay, Source
 from foretide.workloads.curve import Curve
 from foretide.workloads.requests import RequestLines
 
@@ -90,4 +92,47 @@ def truth(requests: pd.DataFrame, _: Load) -> pd.DataFrame:
     return counts[["window_start", "url", "requests"]]
 
 
-APP = App("url-count", build, edge="extract", ratio="7:3:2", result="merge", truth=truth)
+def extract_at_once(requests: DataFrame) -> DataFrame:
+    """The URL of each request; a line without one counts as the URL `malformed`."""
+    found = F.regexp_extract("line", r"https?://\S+", 0)
+    return requests.select("row", "due", F.when(found == "", "malformed").otherwise(found).alias("url"))
+
+
+def count(urls: DataFrame) -> DataFrame:
+    """The count of a URL in its window after each request."""
+    window = F.window(F.timestamp_micros("due"), f"{WINDOW_SECONDS} seconds").alias("window")
+    counts = urls.groupBy(window, "url").agg(
+        F.count("*").alias("requests"), F.last("row").alias("row"), F.last("due").alias("due")
+    )
+    return counts.select(F.col("window.start").alias("window_start"), "url", "requests", "row", "due")
+
+
+def build_real_time(source: Source) -> Topology:
+    """The topology for real-time mode."""
+    return Topology(
+        "url-count",
+        spouts=[Spout("requests", source)],
+        bolts=[
+            Bolt("extract", extract_at_once, [From("requests", Dynamic(by=("row",)))], pool=3),
+            Bolt("count", count, [From("extract", Fields("url"))]),
+        ],
+    )
+
+
+def last_counts(requests: pd.DataFrame) -> pd.DataFrame:
+    """The last count of each URL and window, worked out the plain way."""
+    urls = requests["line"].str.extract(r"(https?://\S+)")[0].fillna("malformed")
+    window = pd.to_datetime(requests["due"], unit="us", utc=True).dt.floor(f"{WINDOW_SECONDS}s")
+    counts = pd.DataFrame({"window_start": window, "url": urls}).value_counts().reset_index(name="requests")
+    return counts[["window_start", "url", "requests"]]
+
+
+APP = App(
+    "url-count",
+    build,
+    edge="extract",
+    ratio="7:3:2",
+    result="merge",
+    truth=truth,
+    real_time=RealTime(build_real_time, "count", ("window_start", "url"), "requests", last_counts),
+)

@@ -1,27 +1,115 @@
-"""What commands share: options, progress bars, plain tables and numbers."""
+"""What commands share: options, safe output, JSON, progress bars, plain tables and numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from functools import partial
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self, TextIO
 
+import rich.console
+import rich.text
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.segment import Segment
 from rich.table import Table
 
 from foretide.durations import parse_duration
-from foretide.errors import DurationError
+from foretide.errors import DurationError, FileError
+from foretide.text import printable
 
-_MAX_WITH_DECIMALS = 1000
+
+class Console(rich.console.Console):
+    """Rich's console for text from users and files: without markup and emoji codes, control characters escaped."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"markup": False, "emoji": False} | options)
+
+    def render_str(self, text: str, **options: Any) -> rich.text.Text:
+        """Escape before the layout, which would give escaped characters no room."""
+        return super().render_str(printable(text), **options)
+
+    def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
+        """Escape what comes from the text, and leave the console's own control codes."""
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(printable(part.text), part.style)
+
+
+class Text(rich.text.Text):
+    """Rich's text with control characters escaped before the layout, which would give them no room."""
+
+    def __init__(self, text: object = "", style: Any = "", **options: Any) -> None:
+        super().__init__(printable(text), style, **options)
+
+    def append(self, text: Any, style: Any = None) -> Self:
+        """Add a text."""
+        super().append(printable(text) if isinstance(text, str) else text, style)
+        return self
+
+
+def echo(text: object, *, err: bool = False) -> None:
+    """Print a line on stdout, or on stderr."""
+    typer.echo(printable(text), err=err)
+
+
+def answer(values: object, text: str, *, as_json: bool) -> None:
+    """Print what a command did: as JSON, or as a sentence."""
+    if as_json:
+        print_json(values)
+    else:
+        echo(text)
+
+
+def warn(text: object) -> None:
+    """Print a line on stderr."""
+    Console(stderr=True).print(printable(text), style="yellow", highlight=False, soft_wrap=True)
+
+
+def print_json(value: object, indent: int | None = None) -> None:
+    """Print a value as JSON on stdout; dataclasses become objects, and numbers that are not finite null."""
+    typer.echo(json.dumps(plain_values(value), indent=indent, allow_nan=False))
+
+
+def plain_values(value: Any) -> Any:  # noqa: PLR0911 - a table of types
+    """The value as JSON has it.
+
+    >>> plain_values({"a": (1, math.inf), 2: Path("x")})
+    {'a': [1, None], '2': 'x'}
+    """
+    match value:
+        case None | bool() | str():
+            return value
+        case Integral():
+            return int(value)
+        case Real():
+            return float(value) if math.isfinite(value) else None
+        case Mapping():
+            return {str(key): plain_values(part) for key, part in value.items()}
+        case list() | tuple():
+            return [plain_values(part) for part in value]
+        case AbstractSet():
+            return sorted((plain_values(part) for part in value), key=str)
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return {each.name: plain_values(getattr(value, each.name)) for each in fields(value) if each.init}
+        case _ if hasattr(value, "tolist"):  # arrays
+            return plain_values(value.tolist())
+    return str(value)
 
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[float], None]]:
     """A bar on stderr, as stdout holds the result alone; yields a function that sets the completed share."""
+    if not sys.stderr.isatty():
+        yield plain_progress(label)
+        return
     from rich.progress import (  # noqa: PLC0415 - only for commands that take long
         BarColumn,
         Progress,
@@ -30,28 +118,43 @@ def progress_bar(label: str) -> Iterator[Callable[[float], None]]:
         TimeRemainingColumn,
     )
 
-    columns = (TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=1.0)
+    text = TextColumn("{task.description}", markup=False)
+    with Progress(text, BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), console=Console(stderr=True),
+                  transient=True) as bar:  # fmt: skip
+        task = bar.add_task(printable(label), total=1.0)
         yield lambda share: bar.update(task, completed=share)
 
 
 def plain_table(title: str, first: str, *columns: str, justify: Literal["left", "right"] = "right") -> Table:
     """A table without borders: the first column to the left, the others, mostly numbers, to the right."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(first)
+    table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(first, overflow="fold")
     for column in columns:
-        table.add_column(column, justify=justify)
+        table.add_column(column, justify=justify, overflow="fold")
     return table
 
 
-def format_number(value: float) -> str:
-    """Four significant digits, without an exponent.
+def compact_table(*columns: str) -> Table:
+    """A table without lines and margins; what does not fit its column goes on in the next line."""
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
 
-    >>> format_number(12345.6), format_number(0.123456)
-    ('12,346', '0.1235')
+
+_LONG_AGO_SECONDS = 3600.0
+
+
+def format_ago(at: float, now: float) -> str:
+    """How long ago that was; its date if that is more than an hour.
+
+    >>> format_ago(100.0, 142.0)
+    '42 s ago'
     """
-    return f"{value:,.0f}" if abs(value) >= _MAX_WITH_DECIMALS else f"{value:.4g}"
+    age = max(0.0, now - at)
+    if age <= _LONG_AGO_SECONDS:
+        return f"{age:.0f} s ago"
+    return time.strftime("on %Y-%m-%d at %H:%M:%S", time.localtime(at))
 
 
 def parse_duration_option(text: str | float) -> float:
@@ -63,12 +166,6 @@ def parse_duration_option(text: str | float) -> float:
     if not seconds:
         raise typer.BadParameter("a duration must be greater than 0")
     return seconds
-
-
-def check_at_least(seconds: float, duration: float, option: str = "--duration") -> None:
-    """Refuse a duration that is too short."""
-    if duration < seconds:
-        raise typer.BadParameter(f"must be at least {seconds:g} s, got {duration:g} s", param_hint=option)
 
 
 DurationOption = partial(typer.Option, parser=parse_duration_option, metavar="DURATION")
@@ -97,8 +194,31 @@ def check_plot(path: Path | None) -> None:
     """Refuse a plot that cannot be made before anything is computed."""
     if path is None:
         return
-    if path.suffix not in {".png", ".svg"}:
-        raise typer.BadParameter(f"'{path}' must end in .png or .svg", param_hint="--plot")
-    from foretide.reports import new_figure  # noqa: PLC0415 - only for plots
+    from foretide.reports import check_output_file, new_figure  # noqa: PLC0415 - only for plots
 
+    try:
+        check_output_file(path, (".png", ".svg"))
+    except FileError as error:
+        raise typer.BadParameter(str(error), param_hint="--plot") from None
     new_figure()
+
+
+_FIRST_SECONDS = 2.0
+_MORE = 1.5
+
+
+def plain_progress(
+    label: str, clock: Callable[[], float] = time.monotonic, stream: TextIO | None = None
+) -> Callable[[float], None]:
+    """A function that is called with the completed share; it writes after 2 s, 5 s, 9.5 s, and ever more rarely."""
+    started = clock()
+    due = _FIRST_SECONDS
+
+    def report(share: float) -> None:
+        nonlocal due
+        passed = clock() - started
+        if passed >= due:
+            due = passed * _MORE + _FIRST_SECONDS
+            print(f"{label}: {share:.0%} after {passed:,.0f} s", file=stream or sys.stderr, flush=True)
+
+    return report

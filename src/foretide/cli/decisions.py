@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -10,15 +9,14 @@ from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
-from foretide.cli.console import AppOption, JsonOption, SinceOption, StoreOption
+from foretide.cli.console import AppOption, Console, JsonOption, SinceOption, StoreOption, Text, echo, print_json
 from foretide.control.decisions.decision import Decision, to_data
 from foretide.control.decisions.explain import explain as explain_decision
 from foretide.control.decisions.explain import heading, progress_of_wishes, summary
-from foretide.errors import DecisionNotFoundError
+from foretide.errors import DecisionNotFoundError, EmptyStoreError
 from foretide.status.stored import PipelineDecisions, open_store, read_decisions
 from foretide.store.metric_store import MetricStore
 
@@ -36,20 +34,29 @@ def decisions(
 
     What was decided, why, and with which effect. Cycles without anything to report are not kept.
     """
-    with open_store(app, store) as (opened, pipeline):
-        start = None if since is None else time.time() - since
-        found = read_decisions(opened, pipeline, last=last, since=start, acted=acted)
+    start = None if since is None else time.time() - since
+    try:
+        with open_store(app, store) as (opened, pipeline):
+            found = read_decisions(opened, pipeline, last=last, since=start, acted=acted)
+            stored = opened.last_decision_id(pipeline) > 0
+    except EmptyStoreError as empty:
+        if as_json:
+            print_json({"pipeline": None, "decisions": [], "problems": []})
+        else:
+            echo(str(empty))
+        return
     if as_json:
         values = [as_values(decision) for decision in found.decisions]
-        typer.echo(json.dumps({"pipeline": pipeline, "decisions": values, "problems": found.problems}))
+        print_json({"pipeline": pipeline, "decisions": values, "problems": found.problems})
         return
-    _show(found)
+    _show(found, stored=stored)
     tell_problems(found.problems)
 
 
-def _show(found: PipelineDecisions) -> None:
+def _show(found: PipelineDecisions, *, stored: bool) -> None:
     if not found.decisions:
-        typer.echo(f"{found.pipeline}: no decision matches the filter")
+        none_yet = "no decision is stored yet; the control loop stores them while it runs"
+        echo(f"{found.pipeline}: {'no decision matches the filter' if stored else none_yet}")
         return
     table = table_of_decisions(f"{found.pipeline}: decisions", "outcome")
     for decision in found.decisions:
@@ -78,8 +85,8 @@ def table_of_decisions(title: str, last: str) -> Table:
     )
     table.add_column("id", justify="right", no_wrap=True)
     table.add_column("time", no_wrap=True)
-    table.add_column("change", ratio=2)
-    table.add_column("policy and reason", ratio=3)
+    table.add_column("change", ratio=2, overflow="fold")
+    table.add_column("policy and reason", ratio=3, overflow="fold")
     table.add_column(last, no_wrap=True)
     return table
 
@@ -140,7 +147,7 @@ def explain(
     if as_json:
         parts = [asdict(part) for part in explain_decision(selected)]
         progress = [asdict(each) for each in progress_of_wishes(selected)]
-        typer.echo(json.dumps({"decision": as_values(selected), "explanation": parts, "progress": progress}))
+        print_json({"decision": as_values(selected), "explanation": parts, "progress": progress})
     else:
         Console().print(Group(*_page(selected)))
     tell_problems(problems)
@@ -166,7 +173,7 @@ def _page(decision: Decision) -> Iterator[RenderableType]:
     yield ""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
-    grid.add_column(max_width=_TEXT_WIDTH)
+    grid.add_column(max_width=_TEXT_WIDTH, overflow="fold")
     before = ""
     for part in explain_decision(decision):
         grid.add_row("" if part.label == before else part.label, Text(part.text))
@@ -178,7 +185,9 @@ def _page(decision: Decision) -> Iterator[RenderableType]:
 
 
 def _progress_table(decision: Decision) -> Table:
-    table = Table("target", "planned", "requested", "observed", box=None, padding=(0, 2, 0, 0), header_style="cyan")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="cyan")
+    for column in ("target", "planned", "requested", "observed"):
+        table.add_column(column, overflow="fold")
     for each in progress_of_wishes(decision):
         table.add_row(*(Text(part) for part in (each.target, each.planned, each.requested, each.observed)))
     return table

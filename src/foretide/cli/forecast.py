@@ -2,39 +2,65 @@
 
 from __future__ import annotations
 
-import json
+import math
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 
-from foretide.cli.console import JsonOption, PlotOption, check_plot, format_number, plain_table, progress_bar
+from foretide.cli.console import (
+    Console,
+    JsonOption,
+    PlotOption,
+    Text,
+    check_plot,
+    plain_table,
+    print_json,
+    progress_bar,
+)
 from foretide.errors import ForecastError, PipelineNotFoundError
 from foretide.forecasting.backtest import Backtest, roll_ensemble
 from foretide.forecasting.forecaster import SeriesForecast
+from foretide.forecasting.history import LEARNT
 from foretide.forecasting.load.base import LoadModel
 from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.registry import HORIZONS, NAMES, make, make_ensemble
-from foretide.forecasting.saved import VALIDATION, ModelCard, continue_training, load_model, save_model, seasons_of
+from foretide.forecasting.saved import (
+    MAX_HORIZON,
+    MAX_SEASON,
+    VALIDATION,
+    ModelCard,
+    check_model_folder,
+    continue_training,
+    damage_of_saved,
+    load_model,
+    save_model,
+    seasons_of,
+)
 from foretide.forecasting.saved import train as train_model
 from foretide.forecasting.series import Series, load_series, resampled
+from foretide.formatting import format_number
 from foretide.reports import draw_backtest, draw_forecast
 from foretide.status.pipelines import find_running, running_store
+from foretide.status.stored import read_history
 from foretide.store.metric_store import MetricStore
 from foretide.workloads.traces import TRACES
 
 SourceArgument = Annotated[
     str,
-    typer.Argument(help="A CSV or Parquet file, the name of a running pipeline, or a trace such as taxi."),
+    typer.Argument(
+        metavar="SOURCE", help="A CSV or Parquet file, the name of a running pipeline, or a trace such as taxi."
+    ),
 ]
 ColumnOption = Annotated[
     str | None, typer.Option(help="Column of a file, or metric of a pipeline. Default: the last numeric column.")
 ]
 SeasonOption = Annotated[
-    list[int] | None, typer.Option(help="Length of a season in steps; repeatable. Default: a day and a week.", min=2)
+    list[int] | None,
+    typer.Option(help="Length of a season in steps; repeatable. Default: a day and a week.", min=2, max=MAX_SEASON),
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the random numbers.", min=0)]
 
@@ -52,10 +78,23 @@ def load_source(source: str, column: str | None) -> Series:
         raise ForecastError(f"'{source}' is not a trace ({', '.join(TRACES)}), and {error}") from error
     metric = column or _LOAD_METRIC
     with MetricStore.open(running_store(running), create=False) as store:
-        samples = store.read(running.name, metrics=[metric], subjects=[running.name])
-    if not samples:
+        history = read_history(store, running.name, metric, _STEP_SECONDS)
+    if not history:
         raise ForecastError(f"'{running.name}' has no measurements of {metric} yet")
-    return resampled(f"{metric} of {running.name}", [(each.at, each.value) for each in samples], _STEP_SECONDS)
+    return resampled(f"{metric} of {running.name}", history, _STEP_SECONDS)
+
+
+def _say(console: Console, sentence: str) -> None:
+    console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+
+def _share(value: float | None, digits: int = 1) -> str:
+    """A share as a percentage; a dash where it has none."""
+    return "-" if value is None or not math.isfinite(value) else f"{100 * value:,.{digits}f}%"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None or not math.isfinite(value) else f"{value:,.3f}"
 
 
 def check_model(name: str) -> str:
@@ -72,7 +111,7 @@ def train(
     column: ColumnOption = None,
     horizon: Annotated[
         list[int] | None,
-        typer.Option(help="Steps ahead to forecast; repeatable. Default: 1, 2, 3, 6 and 12.", min=1),
+        typer.Option(help="Steps ahead to forecast; repeatable. Default: 1, 2, 3, 6 and 12.", min=1, max=MAX_HORIZON),
     ] = None,
     season: SeasonOption = None,
     seed: SeedOption = 0,
@@ -86,19 +125,26 @@ def train(
 
     With --resume the saved model learns the new values, and is fitted again starting from its present weights.
     """
+    check_model(model)
+    check_model_folder(folder)
+    saved = load_model(folder) if resume else None
     series = load_source(source, column)
-    if resume:
-        learnt, card = load_model(folder)
+    if saved is not None:
+        learnt, card = saved
         with progress_bar("training") as progress:
             card = continue_training(learnt, card, series, progress=progress)
     else:
         with progress_bar(f"training {model}") as progress:
-            learnt, card = train_model(series, check_model(model), horizon or HORIZONS, season or (), seed, progress)
+            learnt, card = train_model(series, model, horizon or HORIZONS, season or (), seed, progress)
     save_model(folder, learnt, card)
     if as_json:
-        typer.echo(json.dumps(asdict(card) | {"drifts": learnt.drifts, "folder": str(folder)}, indent=2))
+        print_json(asdict(card) | {"drifts": learnt.drifts, "folder": str(folder)}, indent=2)
     else:
         _show_card(card, learnt.drifts, folder, Console())
+
+
+def _known(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _show_card(card: ModelCard, drifts: int, folder: Path, console: Console) -> None:
@@ -106,12 +152,13 @@ def _show_card(card: ModelCard, drifts: int, folder: Path, console: Console) -> 
     table = plain_table(title, "steps ahead", "RMSE", "of last value's", "MAPE", "sMAPE", "in 80 % interval")
     for steps, scores in card.scores.items():
         table.add_row(
-            steps, format_number(scores["rmse"]), f"{scores['relative_rmse']:.3f}", f"{scores['mape']:.1%}",
-            f"{scores['smape']:.1%}", f"{scores['coverage_80']:.0%}",
+            Text(steps), format_number(_known(scores["rmse"])), _ratio(scores["relative_rmse"]),
+            _share(scores["mape"]), _share(scores["smape"]), _share(scores["coverage_80"], 0),
         )  # fmt: skip
     console.print(table)
-    drift = "no drift was detected" if not drifts else f"drift was detected {drifts} times, each followed by a new fit"
-    console.print(f"{card.values:,} values learnt; {drift}. Saved in {folder}", highlight=False, soft_wrap=True)
+    times = "once, followed by a new fit" if drifts == 1 else f"{drifts:,} times, each followed by a new fit"
+    drift = f"drift was detected {times}" if drifts else "no drift was detected"
+    _say(console, f"{card.values:,} values learnt; {drift}. Saved in {folder}")
 
 
 _CHUNK = 250
@@ -119,7 +166,7 @@ _CHUNK = 250
 
 def forecast(
     source: SourceArgument,
-    horizon: Annotated[int, typer.Option(help="Steps to forecast.", min=1, max=10_000)] = 12,
+    horizon: Annotated[int, typer.Option(help="Steps to forecast.", min=1, max=MAX_HORIZON)] = 12,
     model: Annotated[str, typer.Option(help=f"Folder of a saved model, or one of {', '.join(NAMES)}.")] = Ensemble.name,
     column: ColumnOption = None,
     season: SeasonOption = None,
@@ -133,33 +180,41 @@ def forecast(
     A saved model learns the values that are new first; its folder is not changed.
     """
     check_plot(plot)
+    saved = load_model(Path(model)) if _is_folder(model) else None
+    if saved is None:
+        check_model(model)
     series = load_source(source, column)
-    if Path(model).is_dir():
-        learnt = _load_saved(series, Path(model))
-    else:
-        learnt = _learn(series, check_model(model), horizon, season or [], seed)
-    ahead = learnt.forecast(horizon)
+    learnt = _continue(series, *saved) if saved is not None else _learn(series, model, horizon, season or [], seed)
+    with damage_of_saved("forecast") if saved is not None else nullcontext():
+        ahead = learnt.forecast(horizon)
     if plot is not None:
         known = np.array([value for value in series.values if value is not None])
         draw_forecast(known, ahead, plot)
     if as_json:
-        typer.echo(json.dumps(forecast_data(series, learnt, ahead), indent=2))
+        print_json(forecast_data(series, learnt, ahead), indent=2)
     else:
         _show_forecast(series, learnt, ahead, Console())
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).is_dir()
+    except (OSError, ValueError):  # no valid name of a file
+        return False
 
 
 def _learn(series: Series, name: str, horizon: int, season: list[int], seed: int) -> LoadModel | Ensemble:
     horizons = [each for each in HORIZONS if each < horizon] + [horizon]
     model = make(name, horizons, seasons_of(series, season), seed)
+    values = series.values[-LEARNT:]
     with progress_bar(f"learning {series.name}") as progress:
-        for start in range(0, len(series.values), _CHUNK):
-            model.learn(series.values[start : start + _CHUNK])
-            progress(min(1.0, (start + _CHUNK) / len(series.values)))
+        for start in range(0, len(values), _CHUNK):
+            model.learn(values[start : start + _CHUNK])
+            progress(min(1.0, (start + _CHUNK) / len(values)))
     return model
 
 
-def _load_saved(series: Series, folder: Path) -> LoadModel | Ensemble:
-    model, card = load_model(folder)
+def _continue(series: Series, model: LoadModel | Ensemble, card: ModelCard) -> LoadModel | Ensemble:
     with progress_bar("learning new values") as progress:
         continue_training(model, card, series, retrain=False, progress=progress)
     return model
@@ -167,12 +222,12 @@ def _load_saved(series: Series, folder: Path) -> LoadModel | Ensemble:
 
 def forecast_data(series: Series, model: LoadModel | Ensemble, ahead: SeriesForecast) -> dict[str, Any]:
     """The forecast as plain values, a row a step."""
-    bounds = {level: ahead.interval(level / 100) for level in (80, 95)}
+    bounds, median = {level: ahead.interval(level / 100) for level in (80, 95)}, ahead.median
     steps = [
         {
             "step": step + 1,
             "mean": float(ahead.mean[step]),
-            "median": float(ahead.median[step]),
+            "median": float(median[step]),
             **{f"low_{level}": float(low[step]) for level, (low, _) in bounds.items()},
             **{f"high_{level}": float(high[step]) for level, (_, high) in bounds.items()},
         }
@@ -185,20 +240,22 @@ def forecast_data(series: Series, model: LoadModel | Ensemble, ahead: SeriesFore
 def _show_forecast(series: Series, model: LoadModel | Ensemble, ahead: SeriesForecast, console: Console) -> None:
     title = f"{series.name} after {len(series.values):,} values, by {model.name}"
     table = plain_table(title, "step", "mean", "median", "80 % interval", "95 % interval")
-    eighty, most = ahead.interval(0.8), ahead.interval(0.95)
+    intervals, median = (ahead.interval(0.8), ahead.interval(0.95)), ahead.median
     for step in range(ahead.horizon):
-        cells = (f"{format_number(low[step])} - {format_number(high[step])}" for low, high in (eighty, most))
-        table.add_row(str(step + 1), format_number(ahead.mean[step]), format_number(ahead.median[step]), *cells)
+        cells = (f"{format_number(low[step])} - {format_number(high[step])}" for low, high in intervals)
+        table.add_row(f"{step + 1:,}", format_number(ahead.mean[step]), format_number(median[step]), *cells)
     console.print(table)
     if isinstance(model, Ensemble):
         for sentence in dict.fromkeys(model.explain(steps).sentence for steps in (1, ahead.horizon)):
-            console.print(sentence, highlight=False, soft_wrap=True)
+            _say(console, sentence)
 
 
 def evaluate(
     source: SourceArgument,
     model: Annotated[list[str] | None, typer.Option(help="A model to include; repeatable. Default: all.")] = None,
-    horizon: Annotated[list[int] | None, typer.Option(help="Steps ahead; repeatable. Default: 1 and 3.", min=1)] = None,
+    horizon: Annotated[
+        list[int] | None, typer.Option(help="Steps ahead; repeatable. Default: 1 and 3.", min=1, max=MAX_HORIZON)
+    ] = None,
     share: Annotated[
         float, typer.Option(help="Share at the end of the series that is scored.", min=0.01, max=0.9)
     ] = 0.3,
@@ -219,18 +276,18 @@ def evaluate(
     time per scored value, fits included. The ensemble consists of the models that are included.
     """
     check_plot(plot)
+    names = [name for name in (check_model(each) for each in model or []) if name != Ensemble.name]
     series = load_source(source, column)
     horizons = horizon or [1, 3]
-    names = [name for name in (check_model(each) for each in model or []) if name != Ensemble.name]
     ensemble = make_ensemble(horizons, seasons_of(series, season or ()), seed, names or None)
     with progress_bar(f"evaluating on {series.name}") as progress:
-        results = roll_ensemble(ensemble, series.values, share, progress)
+        results = roll_ensemble(ensemble, series.values[-LEARNT:], share, progress)
     wanted = set(horizons)
     if plot is not None:
         place = next(index for index, each in enumerate(results[0].horizons) if each.steps in wanted)
         draw_backtest(results[0], place, plot, latest)
     if as_json:
-        typer.echo(json.dumps(scores_data(series.name, results, wanted), indent=2))
+        print_json(scores_data(series.name, results, wanted), indent=2)
     else:
         _show_scores(series.name, results, wanted, share, ensemble, Console())
 
@@ -264,12 +321,12 @@ def _show_scores(
         for rolled in results:
             scores = rolled.horizons[place].scores
             table.add_row(
-                rolled.name, format_number(scores.rmse), f"{scores.relative_rmse:.3f}", f"{scores.mape:.1%}",
-                f"{scores.smape:.1%}", f"{scores.coverage_80:.0%}",
-                f"{scores.coverage_95:.0%}", f"{rolled.learn_seconds:.1f} s", f"{1000 * rolled.step_seconds:.2f} ms",
+                rolled.name, format_number(scores.rmse), _ratio(scores.relative_rmse), _share(scores.mape),
+                _share(scores.smape), _share(scores.coverage_80, 0),
+                _share(scores.coverage_95, 0), f"{rolled.learn_seconds:.1f} s", f"{1000 * rolled.step_seconds:.2f} ms",
             )  # fmt: skip
         console.print(table)
-        console.print(ensemble.explain(horizon.steps).sentence, highlight=False, soft_wrap=True)
+        _say(console, ensemble.explain(horizon.steps).sentence)
     cadence = ", ".join(f"{member.name} {member.refit_every:,}" for member in ensemble.members if member.refit_every)
     if cadence:
-        console.print(f"Values between two fits (drift causes another): {cadence}.", highlight=False, soft_wrap=True)
+        _say(console, f"Values between two fits (drift causes another): {cadence}.")

@@ -3,48 +3,52 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from foretide.errors import ForetideError
+from foretide.cli.exits import restore_interrupts, run_command
 
 _COMMANDS = {
-    "run": ("run:run", "Run an application under a replayed real load curve."),
-    "demo": ("demo:app", "Run a demonstration."),
-    "apps": ("apps:apps", "List the applications."),
-    "topology": ("apps:topology", "Show topologies."),
-    "list": ("pipelines:list_pipelines", "List the pipelines that run on this machine."),
-    "status": ("pipelines:status", "Show the state of a pipeline and its control loop."),
-    "stop": ("pipelines:stop", "Stop a pipeline after its current batch."),
-    "drain": ("pipelines:drain", "Take a host or an executor out of service."),
-    "restart": ("pipelines:restart", "Restart a pipeline from its checkpoint."),
-    "route": ("steering:route", "Show and set the routes of a running pipeline."),
-    "admission": ("steering:admission", "Show and set the admission limits of a running pipeline."),
-    "target": ("steering:target", "Show and set the latency target of a running pipeline."),
-    "metrics": ("metrics:metrics", "Show the metrics of a pipeline."),
-    "decisions": ("decisions:decisions", "List the decisions of the control loop."),
-    "explain": ("decisions:explain", "Explain a decision of the control loop."),
-    "replay": ("replay:replay", "Replay policies over the recorded history of a pipeline."),
-    "settings": ("settings:settings", "Show the settings in force, and where each comes from."),
-    "plan": ("plan:plan", "Plan the processors of each operator from a model."),
-    "simulate": ("simulate:simulate", "Simulate a model, with or without the control loop."),
-    "train": ("forecast:train", "Train and save a model of a load."),
-    "forecast": ("forecast:forecast", "Forecast a load, with intervals."),
-    "evaluate": ("forecast:evaluate", "Evaluate the models on the last part of a series."),
+    "run": ("running.run:run", "Run an application under a replayed real load curve.", "Run"),
+    "demo": ("running.demo:app", "Run a demonstration.", "Run"),
+    "apps": ("apps:apps", "List the applications.", "Run"),
+    "topology": ("apps:topology", "Show topologies.", "Run"),
+    "kafka": ("kafka:app", "Run a Kafka broker on this machine, for development and tests.", "Run"),
+    "list": ("pipelines:list_pipelines", "List the pipelines that run on this machine.", "Watch"),
+    "status": ("pipelines:status", "Show the state of a pipeline and its control loop.", "Watch"),
+    "metrics": ("metrics:metrics", "Show the metrics of a pipeline.", "Watch"),
+    "decisions": ("decisions:decisions", "List the decisions of the control loop.", "Watch"),
+    "explain": ("decisions:explain", "Explain a decision of the control loop.", "Watch"),
+    "replay": ("replay:replay", "Replay policies over the recorded history of a pipeline.", "Watch"),
+    "stop": ("pipelines:stop", "Stop a pipeline after its current batch.", "Steer"),
+    "drain": ("pipelines:drain", "Take a host or an executor out of service.", "Steer"),
+    "restart": ("pipelines:restart", "Restart a pipeline from its checkpoint.", "Steer"),
+    "route": ("steering:route", "Show and set the routes of a running pipeline.", "Steer"),
+    "admission": ("steering:admission", "Show and set the admission limits of a running pipeline.", "Steer"),
+    "target": ("steering:target", "Show and set the latency target of a running pipeline.", "Steer"),
+    "settings": ("settings:settings", "Show the settings in force, and where each comes from.", "Settings"),
+    "plan": ("plan:plan", "Plan the processors of each operator from a model.", "Plan"),
+    "simulate": ("simulate:simulate", "Simulate a model, with or without the control loop.", "Plan"),
+    "train": ("forecast:train", "Train and save a model of a load.", "Forecast"),
+    "forecast": ("forecast:forecast", "Forecast a load, with intervals.", "Forecast"),
+    "evaluate": ("forecast:evaluate", "Evaluate the models on the last part of a series.", "Forecast"),
 }
-"""The commands in the order of `foretide --help`: module and function (or group) below `foretide.cli`, and help."""
+"""The commands in the order of `foretide --help`: module and function (or group) below `foretide.cli`, help, panel."""
+
+_COMPLETION = frozenset({"install_completion", "show_completion"})
 
 
 class LazyCommand(TyperCommand):
-    """A command of which only the name and the help are known until it is called."""
+    """A command of which only the name, the help and the panel are known until it is called."""
 
-    def __init__(self, name: str, target: str, help: str) -> None:  # noqa: A002 - click's name
-        super().__init__(name, help=help)
+    def __init__(self, name: str, target: str, help: str, panel: str) -> None:  # noqa: A002 - click's name
+        super().__init__(name, help=help, rich_help_panel=panel)
         self._target = target
 
     def load(self) -> Any:
@@ -52,14 +56,49 @@ class LazyCommand(TyperCommand):
         module, _, attribute = self._target.partition(":")
         found = getattr(import_module(f"foretide.cli.{module}"), attribute)
         if isinstance(found, typer.Typer):
-            return get_group(found)
-        single = typer.Typer(add_completion=False)
-        single.command(self.name)(found)
-        return get_command(single)
+            group = get_group(found)
+            for command in group.commands.values():
+                _accept_app_as_argument(command)
+            return group
+        command = _single_command(self.name, found)
+        _accept_app_as_argument(command)
+        return command
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse the arguments as the command itself does."""
-        return self.load().make_context(info_name, args, parent, **extra)
+        loaded = self.load()
+        restore_interrupts()
+        return loaded.make_context(info_name, args, parent, **extra)
+
+
+def _single_command(name: str | None, function: Callable[..., Any]) -> Any:
+    single = typer.Typer(add_completion=False)
+    single.command(name)(function)
+    return get_command(single)
+
+
+def _take_app(
+    app_argument: Annotated[
+        str | None, typer.Argument(metavar="APP", help="Name of the pipeline, as with --app.")
+    ] = None,
+) -> None:
+    """Has the argument that other commands get."""
+
+
+def _accept_app_as_argument(command: Any) -> None:
+    """Where `--app NAME` names the pipeline, a last argument does so too: `foretide status shop`."""
+    if not any("--app" in each.opts for each in command.params):
+        return
+
+    def callback(*, app_argument: str | None = None, **values: Any) -> Any:
+        if app_argument is not None:
+            if values["app"] not in {None, app_argument}:
+                raise typer.BadParameter(f"'{values['app']}' and '{app_argument}' are two pipelines; name one of them")
+            values["app"] = app_argument
+        return run(**values)
+
+    run, command.callback = command.callback, callback
+    command.params.append(_single_command(None, _take_app).params[0])
 
 
 class LazyGroup(TyperGroup):
@@ -69,19 +108,40 @@ class LazyGroup(TyperGroup):
         super().__init__(**kwargs)
         self.commands = {name: LazyCommand(name, *entry) for name, entry in _COMMANDS.items()}
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options; those for shell completion are not shown."""
+        found: list[Any] = super().get_params(ctx)
+        for option in found:
+            option.hidden = option.hidden or option.name in _COMPLETION
+        return found
 
-class _Application(typer.Typer):
-    """Prints Foretide's errors as one sentence and ends with exit code 1."""
+    def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> NoReturn:
+        """Run a command, and exit as `foretide.cli.exits` says."""
+        given = sys.argv[1:] if args is None else list(args)
+        extra |= {"prog_name": "foretide", "standalone_mode": False}
+        options = given[: given.index("--")] if "--" in given else given
+        run_command(partial(super().main, given, **extra), partial(_command_in, given), as_json="--json" in options)
 
-    def __call__(self, *args: object, **kwargs: object) -> object:
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an interrupt keeps what it says, which Typer would drop."""
         try:
-            return super().__call__(*args, **kwargs)
-        except ForetideError as error:
-            Console(stderr=True).print(f"foretide: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-            sys.exit(1)
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise SystemExit(1) from interrupt
 
 
-app = _Application(cls=LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False)
+def _command_in(args: Sequence[str]) -> str:
+    """The name of the command, with that of its group; nothing if there is none."""
+    name, inner = [*args, "", ""][:2]
+    if name not in _COMMANDS:
+        return ""
+    module, _, attribute = _COMMANDS[name][0].partition(":")
+    found = getattr(sys.modules.get(f"foretide.cli.{module}"), attribute, None)
+    is_inner = isinstance(found, typer.Typer) and inner.replace("-", "").isalpha()
+    return f"{name} {inner}" if is_inner else name
+
+
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _print_version(value: bool) -> None:

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
-from foretide.cli.console import AppOption, DurationOption, JsonOption, StoreOption
-from foretide.codec import to_json
-from foretide.errors import StoreError
+from foretide.cli.console import (
+    AppOption,
+    Console,
+    DurationOption,
+    JsonOption,
+    StoreOption,
+    Text,
+    echo,
+    format_ago,
+    print_json,
+)
+from foretide.errors import EmptyStoreError
 from foretide.metrics.catalogue import CATALOGUE
-from foretide.metrics.metric import Level
-from foretide.status.stored import Figure, open_store, read_metrics
-from foretide.store.export import export_samples, export_steps
+from foretide.metrics.metric import Level, Metric
+from foretide.status.stored import Figure, PipelineMetrics, open_store, read_metrics
+from foretide.store.export import export_samples, export_steps, export_target
 from foretide.store.metric_store import MetricStore
 from foretide.store.records import AlarmRecord
 
 _FOLLOW_SECONDS = 1.0
 _MAX_ALARMS = 5
+_SHARES_OF_TIME = frozenset({"utilization", "capacity"})
+"""Shown in percent, as `foretide plan` and `foretide simulate` do."""
 _MAX_COLUMNS = 4
 _SHOWN: dict[Level, tuple[str, ...]] = {
     Level.QUERY: (
@@ -68,23 +77,51 @@ def metrics(
 
     The newest values of the query, its operators, edges, workers and machines, and recent alarms.
     """
-    with open_store(app, store) as (found, name):
+    _check_options(export, step, level, follow=follow)
+    try:
+        with open_store(app, store) as (found, name):
+            if export is not None:
+                _tell_export(found, name, export, level, step, as_json=as_json)
+            elif follow:
+                _follow(found, name, level, as_json=as_json)
+            elif as_json:
+                print_json(read_metrics(found, name, time.time(), level))
+            else:
+                Console().print(_page(found, name, level))
+    except EmptyStoreError as empty:
         if export is not None:
-            rows = _export(found, name, export, level, step)
-            typer.echo(json.dumps({"file": str(export), "rows": rows}) if as_json else f"{rows} rows in {export}")
-        elif follow:
-            _follow(found, name, level, as_json=as_json)
-        elif as_json:
-            typer.echo(to_json(read_metrics(found, name, time.time(), level)))
+            raise
+        if as_json:
+            print_json(PipelineMetrics("", time.time(), (), ()))
         else:
-            Console().print(_page(found, name, level))
+            echo(str(empty))
+
+
+def _check_options(export: Path | None, step: float | None, level: Level | None, *, follow: bool) -> None:
+    """Refuse options that would be ignored."""
+    if step is not None and export is None:
+        raise typer.BadParameter("is for exports; add --export FILE", param_hint="--step")
+    if step is not None and level is None:
+        raise typer.BadParameter("exports one level; choose it with --level", param_hint="--step")
+    if follow and export is not None:
+        raise typer.BadParameter("an export is made once; leave out one of the two", param_hint="--follow and --export")
+
+
+def _tell_export(
+    store: MetricStore, name: str, file: Path, level: Level | None, step: float | None, *, as_json: bool
+) -> None:
+    replaced = export_target(file, store).exists()
+    rows = _export(store, name, file, level, step)
+    told = f"{rows} rows in {file}{', which was replaced' if replaced else ''}"
+    if as_json:
+        print_json({"file": str(file), "rows": rows, "replaced": replaced})
+    else:
+        echo(told)
 
 
 def _export(store: MetricStore, name: str, file: Path, level: Level | None, step: float | None) -> int:
-    if step is None:
+    if step is None or level is None:
         return export_samples(store, name, file)
-    if level is None:
-        raise StoreError("--step exports one level; choose it with --level")
     return export_steps(store, name, file, level=level, step=step)
 
 
@@ -92,9 +129,9 @@ def _follow(store: MetricStore, name: str, level: Level | None, *, as_json: bool
     try:
         if as_json:
             while True:
-                typer.echo(to_json(read_metrics(store, name, time.time(), level)))
+                print_json(read_metrics(store, name, time.time(), level))
                 time.sleep(_FOLLOW_SECONDS)
-        with Live(_page(store, name, level), refresh_per_second=2) as live:
+        with Live(_page(store, name, level), console=Console(), refresh_per_second=2) as live:
             while True:
                 time.sleep(_FOLLOW_SECONDS)
                 live.update(_page(store, name, level))
@@ -105,8 +142,11 @@ def _follow(store: MetricStore, name: str, level: Level | None, *, as_json: bool
 def _page(store: MetricStore, name: str, level: Level | None) -> Group:
     found = read_metrics(store, name, time.time(), level)
     if not found.figures:
-        return Group(Text(f"{name}: nothing has been measured yet"))
-    head = Text(f"{name}, measured {min(figure.age for figure in found.figures):.0f} s ago", style="bold")
+        others = level is not None and bool(store.series(name))
+        where = f" at the level '{level}'; there are metrics of other levels" if others else " yet"
+        return Group(Text(f"{name}: nothing has been measured{where}"))
+    newest = min(found.figures, key=lambda figure: figure.age)
+    head = Text(f"{name}, measured {format_ago(newest.at, newest.at + newest.age)}", style="bold")
     levels = [level] if level else list(Level)
     tables = [table for each in levels for table in _level_tables(each, found.figures, whole=level is not None)]
     alarms = [Text(f"alarm: {_describe_alarm(alarm)}", style="red") for alarm in found.alarms[-_MAX_ALARMS:]]
@@ -114,7 +154,7 @@ def _page(store: MetricStore, name: str, level: Level | None) -> Group:
 
 
 def _describe_alarm(alarm: AlarmRecord) -> str:
-    return f"{time.strftime('%H:%M:%S', time.localtime(alarm.at))} {alarm.rule}: {alarm.message}"
+    return f"{time.strftime('%m-%d %H:%M:%S', time.localtime(alarm.at))} {alarm.rule}: {alarm.message}"
 
 
 def _level_tables(level: Level, figures: Sequence[Figure], *, whole: bool) -> list[Table]:
@@ -131,28 +171,37 @@ def _level_tables(level: Level, figures: Sequence[Figure], *, whole: bool) -> li
 
 def _wide_table(level: Level, shown: list[str], subjects: Sequence[str], values: dict[tuple[str, str], float]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column(level.value, no_wrap=True)
+    table.add_column(level.value, overflow="fold")
     for subject in subjects:
-        table.add_column(subject, justify="right")
-    table.add_column("", style="dim")
+        table.add_column(subject, justify="right", overflow="fold")
+    table.add_column("", style="dim", overflow="fold")
     for name in shown:
-        table.add_row(name, *(_number(values.get((subject, name))) for subject in subjects), CATALOGUE[name].unit)
+        metric = CATALOGUE[name]
+        table.add_row(name, *(_value(metric, values.get((subject, name))) for subject in subjects), _unit(metric))
     return table
 
 
 def _long_table(level: Level, figures: list[Figure]) -> Table:
-    """Every metric of a level, with its meaning."""
+    """Every metric of a level, with its meaning below its name."""
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in (level.value, "metric"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("value", justify="right")
-    table.add_column("unit")
-    table.add_column("meaning", style="dim")
+    for heading in (level.value, "metric and meaning"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("unit", overflow="fold")
     order = {name: place for place, name in enumerate(CATALOGUE)}
     for figure in sorted(figures, key=lambda figure: (figure.subject, order[figure.metric])):
         metric = CATALOGUE[figure.metric]
-        table.add_row(figure.subject, metric.name, _number(figure.value), metric.unit, metric.meaning)
+        name = Text.assemble(metric.name, "\n", (metric.meaning, "dim"))
+        table.add_row(figure.subject, name, _value(metric, figure.value), _unit(metric))
     return table
+
+
+def _value(metric: Metric, value: float | None) -> str:
+    return f"{_number(100 * value)}%" if value is not None and metric.name in _SHARES_OF_TIME else _number(value)
+
+
+def _unit(metric: Metric) -> str:
+    return "" if metric.name in _SHARES_OF_TIME else metric.symbol
 
 
 def _number(value: float | None) -> str:

@@ -3,41 +3,62 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from foretide.cli.console import AppOption, ControlFolderOption, JsonOption
-from foretide.cli.steering import describe_target
-from foretide.codec import to_json
+from foretide.cli.console import (
+    AppOption,
+    Console,
+    ControlFolderOption,
+    JsonOption,
+    answer,
+    compact_table,
+    echo,
+    format_ago,
+    print_json,
+)
+from foretide.cli.steering import describe_target, parse_whole, read_loop, request_restart
+from foretide.control_folder.facts import MAX_POOL, MAX_STATE_PARTITIONS, check_place
 from foretide.control_folder.folder import ControlFolder, ControlStatus, PipelineStatus
-from foretide.control_folder.orders import RestartOrder
-from foretide.errors import ControlFolderError
-from foretide.status.pipelines import find_folder, list_running, read_state
+from foretide.control_folder.orders import RestartOrder, new_order_id
+from foretide.control_folder.supervision import SupervisorStatus
+from foretide.errors import ActionError, ControlError, ControlFolderError, ForetideError
+from foretide.status.pipelines import PipelineState, find_folder, list_running, read_state
 from foretide.status.pipelines import list_pipelines as read_pipelines
 
 _STOP_SECONDS = 120.0
 _STOP_POLL_SECONDS = 0.2
 _MAX_LINES = 5
+_NOT_DRAINED = "nobody would take the host out of service"
+_NOT_FOLLOWED = "no batch was reported: no process follows a query with this control folder (ft.control would)"
 
 
 def list_pipelines(*, as_json: JsonOption = False) -> None:
     """List the pipelines that run on this machine."""
     found = read_pipelines()
     if as_json:
-        typer.echo(to_json(found))
+        print_json(found)
     elif not found:
-        typer.echo("no pipeline runs on this machine")
+        echo("no pipeline runs on this machine")
     else:
-        table = Table("pipeline", "process", "last batch", "control", "control folder", box=None, pad_edge=False)
+        table = compact_table("pipeline", "process", "last batch", "control", "control folder")
         for each in found:
             batch = "-" if each.batch is None else str(each.batch)
             control = "none" if each.mode is None else f"{each.mode}: {', '.join(each.policies)}"
-            table.add_row(each.name, str(each.pid), batch, control, each.control_folder)
+            shown = (each.name, str(each.pid), batch, "?" if each.problems else control, each.control_folder)
+            table.add_row(*shown)
         Console().print(table)
+        for each in found:
+            _say_problems(each.problems)
+    if any(each.problems for each in found):
+        raise typer.Exit(1)
+
+
+def _say_problems(problems: Iterable[str]) -> None:
+    for problem in problems:
+        echo(f"problem: {problem}", err=True)
 
 
 def status(app: AppOption = None, control_folder: ControlFolderOption = None, *, as_json: JsonOption = False) -> None:
@@ -45,23 +66,33 @@ def status(app: AppOption = None, control_folder: ControlFolderOption = None, *,
 
     The last batch, the target, recent decisions and forecasts, and problems.
     """
-    state = read_state(find_folder(app, control_folder))
+    folder = find_folder(app, control_folder)
+    state = read_state(folder)
     if as_json:
-        typer.echo(to_json(state))
-        return
+        print_json(state)
+    else:
+        _show_state(state, followed=_is_running(folder))
+    if state.problems:
+        raise typer.Exit(1)
+
+
+def _show_state(state: PipelineState, *, followed: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    for line in (*_batch_lines(state.batch), *_control_lines(state.control)):
+    batch = () if state.batch is None and state.problems else _batch_lines(state.batch, followed=followed)
+    control = () if state.control is None and state.problems else _control_lines(state.control)
+    for line in (*batch, *control, *_supervisor_lines(state.supervisor)):
         console.print(line, markup=False)
     if state.drained:
         console.print(f"drained: {', '.join(state.drained)}", markup=False)
+    _say_problems(state.problems)
 
 
-def _batch_lines(batch: PipelineStatus | None) -> Iterator[str]:
+def _batch_lines(batch: PipelineStatus | None, *, followed: bool) -> Iterator[str]:
     if batch is None:
-        yield "no batch has finished yet"
+        yield "no batch has finished yet" if followed else _NOT_FOLLOWED
         return
-    age = max(0.0, time.time() - batch.finished)
-    yield f"batch {batch.batch}: {batch.input_rows:,} rows, finished {age:.0f} s ago, routes {batch.route_version}"
+    finished = format_ago(batch.finished, time.time())
+    yield f"batch {batch.batch}: {batch.input_rows:,} rows, finished {finished}, routes {batch.route_version}"
     yield from (f"alarm: {message}" for message in batch.alarms)
 
 
@@ -69,11 +100,19 @@ def _control_lines(control: ControlStatus | None) -> Iterator[str]:
     if control is None:
         yield "control: not attached"
         return
-    state = "ended" if control.ended else f"last cycle {max(0.0, time.time() - control.at):.0f} s ago"
+    state = "ended" if control.ended else f"last cycle {format_ago(control.at, time.time())}"
     yield f"control ({control.mode}): {', '.join(control.policies)}; {describe_target(control.target)}; {state}"
     yield from (f"  decision {each.id}: {each.summary}" for each in control.decisions[-_MAX_LINES:])
     yield from (f"  forecast: {sentence}" for sentence in control.forecasts[-_MAX_LINES:])
     yield from (f"  problem: {problem}" for problem in control.problems)
+
+
+def _supervisor_lines(supervisor: SupervisorStatus | None) -> Iterator[str]:
+    if supervisor is not None:
+        state = "ended" if supervisor.ended else f"process {supervisor.pid}"
+        last = "" if supervisor.at is None else f"; it {supervisor.last_exit} on {time.ctime(supervisor.at)}"
+        times = "once" if supervisor.restarts == 1 else f"{supervisor.restarts} times"
+        yield f"supervisor: {state}; driver restarted {times}{last}"
 
 
 def stop(
@@ -81,6 +120,7 @@ def stop(
     control_folder: ControlFolderOption = None,
     *,
     wait: Annotated[bool, typer.Option(help="Wait until it has stopped.")] = True,
+    as_json: JsonOption = False,
 ) -> None:
     """Stop a pipeline after its current batch.
 
@@ -95,7 +135,8 @@ def stop(
         if time.monotonic() > end:
             raise ControlFolderError(f"the pipeline did not stop within {_STOP_SECONDS:g} s; its batch may hang")
         time.sleep(_STOP_POLL_SECONDS)
-    typer.echo("stopped" if wait else "stop requested")
+    state = "stopped" if wait else "stop requested"
+    answer({"control_folder": folder.location, "state": state}, state, as_json=as_json)
 
 
 def _is_running(folder: ControlFolder) -> bool:
@@ -110,47 +151,87 @@ def drain(
     control_folder: ControlFolderOption = None,
     *,
     release: Annotated[bool, typer.Option("--release", help="Put it back into service.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Take a host or an executor out of service.
 
-    It gets no more tasks from the next batch on, until it is released.
+    The control loop gives it no more tasks until it is released, unless too few workers would be left.
     """
     if control_folder or app:
         folders = [find_folder(app, control_folder)]
     else:
         folders = [ControlFolder(each.control_folder) for each in list_running()] or [find_folder(None, None)]
+    unknown: list[ForetideError] = []
+    failed: list[ForetideError] = []
+    done: list[str] = []
     for folder in folders:
-        folder.orders.drain(place, release=release)
-        effect = "gets tasks again" if release else "gets no more tasks"
-        when = "" if read_state(folder).controlled else " once a control loop is attached"
-        typer.echo(f"{place} {effect} from the next batch on{when} ({folder.location})")
+        try:
+            _drain(folder, place, release=release)
+            done.append(folder.location)
+        except ControlError as error:
+            unknown.append(error)
+        except ForetideError as error:
+            failed.append(error)
+    effect = "gets tasks again" if release else "gets no more tasks"
+    text = f"requested: {place} {effect}; see `foretide status` ({', '.join(done)})"
+    if done and not (failed and as_json):  # stdout has one JSON value: the error
+        answer({"place": place, "release": release, "control_folders": done}, text, as_json=as_json)
+    _say_problems(map(str, failed[1:]))
+    if failed or len(unknown) == len(folders):
+        raise (failed or unknown)[0]
+
+
+def _drain(folder: ControlFolder, place: str, *, release: bool) -> None:
+    """Drain or release a place in one pipeline; ControlError if the pipeline does not have it."""
+    if release:
+        _check_drained(place, folder)
+    else:
+        check_place(place, read_loop(folder, _NOT_DRAINED).workers)
+    folder.orders.drain(place, release=release)
+
+
+def _check_drained(place: str, folder: ControlFolder) -> None:
+    drained = sorted(folder.orders.drained())
+    if place not in drained:
+        known = ", ".join(drained) or "none"
+        raise ActionError(f"'{place}' is not drained in '{folder.location}'; drained: {known}")
 
 
 def restart(
     app: AppOption = None,
     control_folder: ControlFolderOption = None,
     state_partitions: Annotated[
-        int | None, typer.Option(min=1, help="New number of partitions of Spark's state.")
+        str | None, typer.Option(metavar="N", help="New number of partitions of Spark's state.")
     ] = None,
     pool: Annotated[
         list[str] | None, typer.Option(metavar="EDGE=TASKS", help="New number of tasks behind an edge; repeatable.")
     ] = None,
     reason: Annotated[str, typer.Option(help="Reason, for the journal.")] = "requested by a user",
+    *,
+    as_json: JsonOption = False,
 ) -> None:
     """Restart a pipeline from its checkpoint.
 
-    For changes that cannot be made while it runs. The control loop performs the restart.
+    For changes that cannot be made while it runs; without any it is restarted as it is. The control loop performs the
+    restart, once.
     """
+    partitions = None
+    if state_partitions is not None:
+        partitions = parse_whole(state_partitions, "--state-partitions", MAX_STATE_PARTITIONS)
+    pools = _parse_pools(pool or [])
     folder = find_folder(app, control_folder)
-    if not read_state(folder).controlled:
-        raise ControlFolderError("the control loop performs restarts, and none is attached to this pipeline")
-    pools = dict(_parse_pool(each) for each in pool or [])
-    folder.orders.request_restart(RestartOrder(time.time(), reason, state_partitions, pools))
-    typer.echo("restart requested; see `foretide status`")
+    order = RestartOrder(new_order_id(), reason, partitions, pools)
+    changes = "" if partitions or pools else " without changes"
+    request_restart(folder, order, f"restart{changes}", as_json=as_json)
 
 
-def _parse_pool(text: str) -> tuple[str, int]:
-    edge, _, tasks = text.partition("=")
-    if not edge or not tasks.isdecimal() or int(tasks) < 1:
-        raise typer.BadParameter(f"--pool must be EDGE=TASKS, such as extract=6, got '{text}'")
-    return edge, int(tasks)
+def _parse_pools(texts: Iterable[str]) -> dict[str, int]:
+    pools: dict[str, int] = {}
+    for text in texts:
+        edge, _, tasks = text.partition("=")
+        if not edge or not tasks:
+            raise typer.BadParameter(f"--pool must be EDGE=TASKS, such as extract=6, got '{text}'")
+        if edge in pools:
+            raise typer.BadParameter(f"--pool is given twice for '{edge}'")
+        pools[edge] = parse_whole(tasks, f"the pool of '{edge}'", MAX_POOL)
+    return pools

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from foretide.cli.console import (
     AppOption,
+    Console,
     DurationOption,
     JsonOption,
     PlotOption,
     SinceOption,
     StoreOption,
+    Text,
     check_plot,
+    print_json,
     progress_bar,
 )
 from foretide.cli.decisions import add_decision, as_values, moment, table_of_decisions, tell_problems
@@ -68,7 +68,7 @@ def replay(
     if plot is not None:
         draw_replay(points, advised, plot)
     if as_json:
-        typer.echo(json.dumps({**_values(name, policies, points, advised), "problems": problems}))
+        print_json({**_values(name, policies, points, advised), "problems": problems})
         return
     _show(name, policies, points, advised)
     tell_problems(problems)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from foretide.cli.console import JsonOption
+from foretide.cli.console import Console, JsonOption, Text, print_json
 from foretide.control.policies.registry import POLICIES
 from foretide.settings.load import EffectiveSetting, effective_settings, load_settings
 from foretide.settings.reference import display
@@ -52,7 +49,7 @@ def settings(
     """
     found = effective_settings(chosen_settings(config, sets, policies))
     if as_json:
-        typer.echo(json.dumps({each.setting.path: {"value": each.value, "source": each.source} for each in found}))
+        print_json({each.setting.path: {"value": each.value, "source": each.source} for each in found})
     else:
         shown = [each for each in found if show_all or each.setting.scope is None or each.source != "default"]
         Console(soft_wrap=True).print(_table(shown))

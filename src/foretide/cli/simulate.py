@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from foretide.cli.console import DurationOption, JsonOption, PlotOption, check_plot, plain_table, progress_bar
-from foretide.cli.plan import ModelArgument, read_model
+from foretide.cli.console import (
+    Console,
+    DurationOption,
+    JsonOption,
+    PlotOption,
+    Text,
+    check_plot,
+    plain_table,
+    print_json,
+    progress_bar,
+)
+from foretide.cli.plan import ModelArgument, problems_of, read_model
 from foretide.cli.settings import ConfigOption, SetOption, chosen_settings
 from foretide.control.decisions.decision import to_data
 from foretide.control.simulation.scenario import control_scenario_of, load_of
 from foretide.control.simulation.simulate import ControlReport, simulate_control
-from foretide.planning.what_if import duration
+from foretide.formatting import finite, format_duration
+from foretide.queueing.fields import MAX_COUNT
 from foretide.reports import draw_simulation
 from foretide.simulation.pipeline import simulate as run_scenario
 from foretide.simulation.results import Estimate
@@ -44,9 +51,11 @@ def simulate(
     period: Annotated[
         float, DurationOption(show_default="5s", help="With policies: minimum time between two control cycles.")
     ] = 5.0,
-    cores_per_executor: Annotated[int, typer.Option(min=1, help="With policies: cores of each executor.")] = 1,
+    cores_per_executor: Annotated[
+        int, typer.Option(min=1, max=MAX_COUNT, help="With policies: cores of each executor.")
+    ] = 1,
     max_executors: Annotated[
-        int | None, typer.Option(min=1, help="With policies: maximum number of executors.")
+        int | None, typer.Option(min=1, max=MAX_COUNT, help="With policies: maximum number of executors.")
     ] = None,
     config: ConfigOption = None,
     sets: SetOption = None,
@@ -69,12 +78,13 @@ def simulate(
     if policies is not None:
         settings = chosen_settings(config, sets, [name.strip() for name in policies.split(",")])
         options = ControlOptions(latency, period, cores_per_executor, max_executors)
-        with progress_bar("simulating") as progress:
+        with problems_of(file), progress_bar("simulating") as progress:
             comparison = compare(model, settings, options, chosen_seed, progress)
         _print(as_json, comparison_data(comparison), lambda: show_comparison(comparison, Console()))
         return
     check_plot(plot)
-    scenario = scenario_of(model)
+    with problems_of(file):
+        scenario = scenario_of(model)
     with progress_bar("simulating") as progress:
         result = run_scenario(scenario, np.random.default_rng(chosen_seed), progress)
     if plot is not None:
@@ -84,7 +94,7 @@ def simulate(
 
 def _print(as_json: bool, values: dict[str, Any], show: Callable[[], None]) -> None:
     if as_json:
-        typer.echo(json.dumps(values, indent=2))
+        print_json(values, indent=2)
     else:
         show()
 
@@ -92,20 +102,28 @@ def _print(as_json: bool, values: dict[str, Any], show: Callable[[], None]) -> N
 def _show(result: SimulationResult, console: Console) -> None:
     console.print(_operators(result))
     console.print(_latencies(result))
+    for sentence in _sentences(result):
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+
+def _sentences(result: SimulationResult) -> Iterator[str]:
     if result.batches is not None:
         batches = result.batches
-        console.print(f"{batches.count} batches of {batches.rows} rows, {_time(batches.length)} each")
+        yield f"{batches.count:,} batches of {batches.rows} rows, {_time(batches.length)} each"
     for each in result.operators:
         if each.replayed:
-            console.print(f"{each.name}: {each.replayed} tuples were processed again after a worker failed")
-    console.print(f"{result.trees} tuples entered, {result.completed} were fully processed")
+            tuples = "1 tuple was" if each.replayed == 1 else f"{each.replayed:,} tuples were"
+            yield f"{each.name}: {tuples} processed again after a worker failed"
+    yield f"{result.trees:,} tuples entered, {result.completed:,} were fully processed"
 
 
 def _operators(result: SimulationResult) -> Table:
-    table = plain_table("Operators", "operator", "workers", "tuples/s", "utilization", "waiting", "sojourn")
+    table = plain_table("Operators", "operator", "workers", "tuples/s", "busy", "waiting", "sojourn")
     for each in result.operators:
-        cells = [str(each.throughput), str(each.utilization), str(each.queue_length), _time(each.sojourn)]
-        table.add_row(each.name, str(each.workers), *cells)
+        cells = (str(each.throughput), _percent(each.utilization), str(each.queue_length), _time(each.sojourn))
+        table.add_row(Text(each.name), f"{each.workers:,}", *cells)
+    for column in table.columns[1:]:
+        column.no_wrap = True  # a figure stays on one line with its interval; long names fold
     return table
 
 
@@ -116,6 +134,10 @@ def _latencies(result: SimulationResult) -> Table:
         table.add_row(f"p{100 * level:g}", _time(estimate))
     table.add_row("sum of all sojourn times", _time(result.total_sojourn))
     return table
+
+
+def _percent(estimate: Estimate) -> str:
+    return f"{Estimate(100 * estimate.value, 100 * estimate.half_width)}%"
 
 
 def _time(estimate: Estimate) -> str:
@@ -191,7 +213,8 @@ def _figures(report: ControlReport, warm_up: float) -> dict[str, float | None]:
         "mean_executors": report.executor_seconds / seconds,
         "actions": report.actions,
     }
-    return {name: None if math.isnan(value) else value for name, value in figures.items()}
+    plain: dict[str, float | None] = finite(figures)
+    return plain
 
 
 def show_comparison(comparison: Comparison, console: Console) -> None:
@@ -204,7 +227,9 @@ def show_comparison(comparison: Comparison, console: Console) -> None:
     table = plain_table("Decisions", "time", "action", "policy", "reason", justify="left")
     for decision in decisions:
         for wish in decision.chosen:
-            table.add_row(duration(decision.at), wish.action.describe(), wish.policy, Text(wish.reason))
+            table.add_row(
+                format_duration(decision.at), Text(wish.action.describe()), Text(wish.policy), Text(wish.reason)
+            )
     console.print(table)
 
 
@@ -221,5 +246,5 @@ def _cell(name: str, value: float | None) -> str:
     if value is None:
         return "-"
     if name.endswith("_s"):
-        return duration(value)
-    return f"{value:.1f}" if name.startswith("mean_") else f"{value:,.0f}"
+        return format_duration(value)
+    return f"{value:,.1f}" if name.startswith("mean_") else f"{value:,.0f}"

@@ -1,21 +1,36 @@
-"""`foretide route|admission|target show|set`: what a running pipeline is told, from any terminal."""
+"""`foretide route|admission|target show|set`: what a running pipeline is told, from any terminal.
+
+Orders for what does not exist are refused here, before anything is written.
+"""
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
 from typing import Annotated, Any, get_args
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from foretide.cli.console import AppOption, ControlFolderOption, JsonOption, parse_duration_option
-from foretide.codec import to_json
+from foretide.cli.console import (
+    AppOption,
+    Console,
+    ControlFolderOption,
+    JsonOption,
+    answer,
+    compact_table,
+    echo,
+    parse_duration_option,
+    print_json,
+)
 from foretide.control.world.setup import Quantile, Target
-from foretide.control_folder.folder import ControlFolder
-from foretide.control_folder.orders import TargetOrder
+from foretide.control_folder.facts import PipelineFacts, check_admission, check_restart
+from foretide.control_folder.folder import ControlFolder, ControlStatus
+from foretide.control_folder.orders import MAX_BUDGET, MAX_ROWS, RestartOrder, TargetOrder, new_order_id
+from foretide.errors import ActionError, ControlError, ControlFolderError
 from foretide.routing.table import parse_ratio
 from foretide.status.pipelines import RoutesState, find_folder, read_routes
+
+_SHOWN = 30
 
 route = typer.Typer(help="Show and set the routes of a running pipeline.", no_args_is_help=True)
 
@@ -27,7 +42,7 @@ def show_routes(
     """Show the published routes, the version in force, and the rows of each task in the last batch."""
     routes = read_routes(find_folder(app, control_folder))
     if as_json:
-        typer.echo(to_json(routes))
+        print_json(routes)
         return
     console = Console(highlight=False)
     console.print(f"published: version {routes.version}; in force: {_in_force(routes)}")
@@ -36,8 +51,10 @@ def show_routes(
 
 @route.command("set")
 def set_route(
-    edge: Annotated[str, typer.Argument(help="The edge: the bolt it leads into.")],
-    ratio: Annotated[str, typer.Argument(help="One weight per task, such as 4:3:1; 0 bypasses a task.")],
+    edge: Annotated[str, typer.Argument(metavar="EDGE", help="The edge: the bolt it leads into.")],
+    ratio: Annotated[
+        str, typer.Argument(metavar="RATIO", help="One weight per task, such as 4:3:1; 0 bypasses a task.")
+    ],
     app: AppOption = None,
     control_folder: ControlFolderOption = None,
     *,
@@ -48,10 +65,10 @@ def set_route(
     table = folder.change_routes(lambda table: table.split(edge, parse_ratio(edge, ratio)))
     shares = [round(share, 4) for share in table.edges[edge].shares]
     if as_json:
-        typer.echo(json.dumps({"edge": edge, "version": table.version, "shares": shares}))
+        print_json({"edge": edge, "version": table.version, "shares": shares})
     else:
         parts = " : ".join(f"{share:.1%}" for share in shares)
-        typer.echo(f"{edge} is split {parts} from the next batch on (version {table.version})")
+        echo(f"{edge} is split {parts} from the next batch on (version {table.version})")
 
 
 def _in_force(routes: RoutesState) -> str:
@@ -62,7 +79,7 @@ def _in_force(routes: RoutesState) -> str:
 
 
 def _routes_table(routes: RoutesState) -> Table:
-    table = Table("edge", "task", "share", "rows in the last batch", box=None, pad_edge=False)
+    table = compact_table("edge", "task", "share", "rows in the last batch")
     for name, edge in routes.edges.items():
         for task, share in enumerate(edge.shares):
             rows = "-" if edge.rows is None else f"{edge.rows[task]:,}"
@@ -80,23 +97,38 @@ def show_limits(
     """Show the limits that were set while the pipeline runs."""
     limits = find_folder(app, control_folder).orders.admission()
     if as_json:
-        typer.echo(json.dumps(limits))
+        print_json(limits)
     else:
-        typer.echo("\n".join(f"{spout}: {rows} rows per batch" for spout, rows in limits.items()) or "no limit is set")
+        echo("\n".join(f"{spout}: {rows} rows per batch" for spout, rows in limits.items()) or "no limit is set")
 
 
 @admission.command("set")
 def set_limit(
-    spout: Annotated[str, typer.Argument(help="The spout.")],
-    rows: Annotated[str, typer.Argument(help="Rows per batch, or 'none' for no limit.")],
+    spout: Annotated[str, typer.Argument(metavar="SPOUT", help="The spout.")],
+    rows: Annotated[str, typer.Argument(metavar="ROWS", help="Rows per batch, or 'none' for no limit.")],
     app: AppOption = None,
     control_folder: ControlFolderOption = None,
+    *,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Restart the query with the limit, for spouts that need it (Kafka).")
+    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Set the limit of a spout, from the next batch on."""
-    if rows != "none" and not rows.isdecimal():
-        raise typer.BadParameter(f"ROWS must be a number of rows or 'none', got '{rows}'")
-    find_folder(app, control_folder).orders.limit_admission(spout, None if rows == "none" else int(rows))
-    typer.echo(f"{spout}: {'no limit' if rows == 'none' else f'{rows} rows per batch'} from the next batch on")
+    """Set the limit of a spout, from the next batch on.
+
+    Spark fixes the limit of a Kafka spout when the query starts: with --restart the control loop restarts it.
+    """
+    limit = None if rows == "none" else parse_whole(rows, "ROWS", MAX_ROWS)
+    folder = find_folder(app, control_folder)
+    if restart and spout in read_facts(folder).restart_limits:
+        order = RestartOrder(new_order_id(), f"limit of spout '{spout}'", admission={spout: limit})
+        request_restart(folder, order, "restart with the limit", as_json=as_json)
+        return
+    if limit is not None or spout not in folder.orders.admission():
+        check_admission(spout, read_facts(folder))
+    folder.orders.limit_admission(spout, limit)
+    text = f"{spout}: {'no limit' if limit is None else f'{limit} rows per batch'} from the next batch on"
+    answer({"spout": spout, "rows": limit}, text, as_json=as_json)
 
 
 target = typer.Typer(help="Show and set the latency target of a running pipeline.", no_args_is_help=True)
@@ -108,7 +140,10 @@ def show_target(
 ) -> None:
     """Show the target in force."""
     target = _target(find_folder(app, control_folder))
-    typer.echo(to_json(target) if as_json else describe_target(target))
+    if as_json:
+        print_json(target)
+    else:
+        echo(describe_target(target))
 
 
 @target.command("set")
@@ -138,14 +173,18 @@ def set_target(
         "none" if latency == "none" else None if latency is None else parse_duration_option(latency),
         None if relaxed is None else parse_duration_option(relaxed),
         _parse_quantile(quantile),
-        "none" if budget == "none" else _parse_budget(budget),
+        "none" if budget == "none" else None if budget is None else parse_whole(budget, "--budget", MAX_BUDGET),
     )
     if order == TargetOrder():
         raise typer.BadParameter("nothing to change; give --latency, --relaxed, --quantile or --budget")
     folder = find_folder(app, control_folder)
+    read_loop(folder, "no target would be held")
     target = order.apply(_target(folder))
     folder.orders.set_target(order)
-    typer.echo(to_json(target) if as_json else f"{describe_target(target)}, from the next control cycle on")
+    if as_json:
+        print_json(target)
+    else:
+        echo(f"{describe_target(target)}, from the next control cycle on")
 
 
 def _target(folder: ControlFolder) -> Target:
@@ -159,12 +198,51 @@ def _parse_quantile(text: str | None) -> Any:
     return text
 
 
-def _parse_budget(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise typer.BadParameter(f"--budget must be a number of processors or 'none', got '{text}'")
-    return int(text)
+def parse_whole(text: str, name: str, most: int) -> int:
+    """A whole number from 1 to `most`, from the text of an option or argument."""
+    digits = text.lstrip("0")
+    if not text.isascii() or not text.isdecimal() or len(digits) > len(str(most)) or not 1 <= int(digits or 0) <= most:
+        raise typer.BadParameter(f"{name} must be a whole number between 1 and {most}, got '{text[:_SHOWN]}'")
+    return int(digits)
+
+
+def read_facts(folder: ControlFolder) -> PipelineFacts:
+    """What the pipeline is made of."""
+    facts = folder.status.facts()
+    if facts is None:
+        raise ControlFolderError(f"no pipeline has started with the control folder '{folder.location}' yet")
+    return facts
+
+
+def request_restart(folder: ControlFolder, order: RestartOrder, what: str, *, as_json: bool) -> None:
+    """Have the control loop restart the query; an error if nobody would, or the order does not fit the pipeline."""
+    if read_loop(folder, "nobody would restart it").mode == "advise":
+        raise ActionError("the control loop, which would restart the pipeline, only advises (mode 'advise')")
+    facts = read_facts(folder)
+    check_restart(order, facts)
+    _check_change(order, facts)
+    replaced = folder.orders.request_restart(order)
+    instead = "" if replaced is None else f"; it replaces the pending restart ({replaced.reason})"
+    values = {**asdict(order), "replaces": None if replaced is None else replaced.id}
+    answer(values, f"{what} requested{instead}; see `foretide status`", as_json=as_json)
+
+
+def _check_change(order: RestartOrder, facts: PipelineFacts) -> None:
+    """Refuse a restart that is to change pools, and would change none."""
+    same = [f"'{edge}' has {tasks} tasks" for edge, tasks in order.pools.items() if facts.pools[edge] == tasks]
+    if same and len(same) == len(order.pools) and order.state_partitions is None:
+        raise ActionError(
+            f"the restart would change nothing: {', '.join(same)} already; without --pool it is restarted as it is"
+        )
+
+
+def read_loop(folder: ControlFolder, consequence: str) -> ControlStatus:
+    """The control loop, which obeys orders."""
+    control = folder.status.control()
+    if control is None or control.ended:
+        state = "is attached to" if control is None else "runs any more for"
+        raise ControlError(f"no control loop {state} the pipeline with '{folder.location}': {consequence}")
+    return control
 
 
 def describe_target(target: Target) -> str:

@@ -62,14 +62,24 @@ class GuardSettings(Bounded):
     )
     min_rows: Annotated[int, Ge(1), Doc("Lowest limit of rows per batch that a spout may be given.")] = 1
     min_workers: Annotated[int, Ge(1), Doc("Workers that stay in service whatever policies and people ask for.")] = 1
-    cooldown: Annotated[Seconds, Ge(0), Doc("Minimum seconds between two changes of the same target.")] = 10.0
+    cooldown: Annotated[
+        Seconds, Ge(0), Doc("Minimum seconds between two changes of the same target; by default 2 in real time.")
+    ] = 10.0
     cooldown_down: Annotated[
-        Seconds, Ge(0), Doc("Minimum seconds between a change and the next one that gives back replicas or executors.")
+        Seconds,
+        Ge(0),
+        Doc(
+            "Minimum seconds between a change and the next one that gives back replicas or executors; by default 10 in "
+            "real time."
+        ),
     ] = 60.0
     down_window: Annotated[
         Seconds,
         Ge(0),
-        Doc("Before anything is given back, the maximum that was wanted within this many seconds counts."),
+        Doc(
+            "Before anything is given back, the maximum that was wanted within this many seconds counts; by default 30 "
+            "in real time."
+        ),
     ] = 300.0
     max_increase: Annotated[
         float, Gt(1), Doc("Factor by which a number may grow at most in one decision."), Scope.ADVANCED
@@ -159,7 +169,7 @@ def cooldown(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: 
     return Ruling(None, f"the last change was {since:.0f} s ago; cooldown is {wait:g} s") if 0 <= since < wait else None
 
 
-def bounds(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
+def bounds(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001, PLR0911
     """Keep to what the pool, the cluster and the settings allow."""
     match wish.action:
         case SetReplicas(edge, wanted):
@@ -168,6 +178,10 @@ def bounds(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: Wo
                 return Ruling(None, f"the route of edge '{edge}' cannot be changed")
             most = min(part.pool, settings.max_replicas or part.pool)
             return _clamped(wish.action, wanted, min(settings.min_replicas, most), most)
+        case SetSplit(edge, weights):
+            pool = len(world.observed.routes.get(edge, weights))
+            reason = f"edge '{edge}' has a pool of {pool} by now, not of {len(weights)}"
+            return None if pool == len(weights) else Ruling(None, reason)
         case SetExecutors(wanted):
             if world.setup.executors is None:
                 return Ruling(None, "the number of executors cannot be changed here")
@@ -262,8 +276,9 @@ def quota(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: Wor
 
 
 def _urgent(wish: Wish) -> bool:
-    """Whether it waits for nothing: orders, rollbacks, and what ends harm."""
-    return wish.policy in {ORDERS, ROLLBACK} or isinstance(wish.action, Quarantine | QuarantineHost)
+    """Whether it waits for nothing: orders, rollbacks, what ends harm, and what only moves replicas elsewhere."""
+    ends_harm = wish.urgent or isinstance(wish.action, Quarantine | QuarantineHost)
+    return ends_harm or wish.policy in {ORDERS, ROLLBACK}
 
 
 GUARDS: tuple[Guard, ...] = (

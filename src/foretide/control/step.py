@@ -133,14 +133,14 @@ def _observe(control: Control, state: ControlState, world: World) -> tuple[Contr
     """Note what is in force by now, score forecasts that are due, and take votes away."""
     forecasts = world.forecasts.with_plain(world.snapshot.forecasts, control.horizon)
     scores = state.forecast_scores.update(control.votes, world.snapshot, forecasts)
-    newly_distrusted = scores.distrusted - state.forecast_scores.distrusted
+    voting = {key for key, each in forecasts.by_series.items() if each.may_vote is not False}
+    newly_distrusted = (scores.distrusted - state.forecast_scores.distrusted) & voting
     lost = [f"the forecast of {metric} of '{subject}' lost its vote" for metric, subject in sorted(newly_distrusted)]
     requested = tuple(each for each in state.requested if not each.action.in_force(world.observed))
     memory = state.memory.with_observed(world.observed, world.at, world.batch)
-    ours_to_judge = frozenset(key for key, each in forecasts.by_series.items() if each.may_vote is None)
     world = replace(
         world,
-        forecasts=forecasts.without_votes(ours_to_judge & scores.distrusted),
+        forecasts=forecasts.without_votes(scores.distrusted),
         requested=requested,
         forecast_for_now=scores.due,
     )
@@ -157,10 +157,18 @@ def _wish(control: Control, state: ControlState, world: World) -> tuple[dict[str
         try:
             states[policy.name], wanted = policy.wish(before, world)
             wishes += wanted
+            problems += _missing(policy.name, before, states[policy.name])
         except Exception as error:  # noqa: BLE001 - whatever a policy does, the others go on
             states[policy.name] = before
             problems.append(f"policy '{policy.name}' failed: {type(error).__name__}: {error}")
     return states, wishes, problems
+
+
+def _missing(name: str, before: Any, after: Any) -> list[str]:
+    """What a policy waits for, said once. States that have a `waits_for` say what it is, in words."""
+    waits_for = getattr(after, "waits_for", None)
+    known = waits_for is None or waits_for == getattr(before, "waits_for", None)
+    return [] if known else [f"policy '{name}' cannot plan: {waits_for}"]
 
 
 def _is_new(wish: Wish, world: World) -> bool:

@@ -1,10 +1,12 @@
 """The control folder of a pipeline: the route table and the join plans that Spark reads, orders, and status.
 
 routes.json     the route table, which every batch reads
+query.json      the query that the folder belongs to
 joins.json      what is fixed for each join
 join-X.json     the plan of join X, which every batch reads
 past-X.json     what is known of the batches of join X
 
+pipeline.json   what the pipeline is made of, written by it at every start
 status.json     the last batch, written by the pipeline
 control.json    the control loop, written by it
 
@@ -15,14 +17,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 from foretide import codec
 from foretide.control.world.setup import ControlMode, Target
-from foretide.control_folder.filesystem import Filesystem, open_filesystem
-from foretide.control_folder.orders import OrderFiles
-from foretide.errors import CodecError, RouteError
+from foretide.control_folder.claim import Claim, accepting
+from foretide.control_folder.facts import FACTS, PipelineFacts
+from foretide.control_folder.filesystem import LOCK_SECONDS, Filesystem, open_filesystem
+from foretide.control_folder.orders import OrderFiles, damaged, read_record
+from foretide.errors import CodecError, DamagedFileError, PlanFormatError, RouteError
 from foretide.joins.placement.plan_change import BatchHistory
 from foretide.joins.placement.spec import JoinSpec
 from foretide.joins.placement.timeline import Timeline, from_json, to_json
@@ -33,6 +37,7 @@ from foretide.routing.table import RouteTable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+CLAIM = "query.json"
 ROUTES = "routes.json"
 JOINS = "joins.json"
 STATUS = "status.json"
@@ -50,11 +55,26 @@ class ControlFolder:
     (512, 512)
     """
 
-    def __init__(self, location: str, files: Filesystem | None = None) -> None:
+    def __init__(self, location: str, files: Filesystem | None = None, lock_seconds: float = LOCK_SECONDS) -> None:
         self.location = location
-        self._files = files or open_filesystem(location)
-        self.orders = OrderFiles(self._files)
+        self._files, self._lock_seconds = files or open_filesystem(location, private=True), lock_seconds
+        self.orders = OrderFiles(self._files, lock_seconds)
         self.status = StatusFiles(self._files)
+
+    def waiting(self, lock_seconds: float) -> ControlFolder:
+        """The same folder, waiting at most so long for others who change it."""
+        return ControlFolder(self.location, self._files, lock_seconds)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a pipeline has ever used the folder, as far as its files show."""
+        return any(self._is_there(name) for name in (ROUTES, JOINS, STATUS, CONTROL, FACTS))
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            return self._files.read(name) is not None
+        except DamagedFileError as error:
+            return not isinstance(error.__cause__, NotADirectoryError)
 
     @property
     def routes_url(self) -> str:
@@ -63,15 +83,21 @@ class ControlFolder:
 
     def routes(self) -> RouteTable:
         """The published table, empty if there is none; RouteError if it cannot be read."""
-        text = self._files.read(ROUTES)
-        return RouteTable() if text is None else RouteTable.from_json(text)
+        remedy = "a pipeline that runs publishes it again after its next batch"
+        try:
+            text = self._files.read(ROUTES)
+            return RouteTable() if text is None else RouteTable.from_json(text)
+        except DamagedFileError as error:
+            raise RouteError("*", f"{error}; {remedy}") from error
+        except RouteError as error:
+            raise RouteError(error.edge, f"{damaged(self._files, ROUTES, error.reason)}; {remedy}") from error
 
     def change_routes(self, change: Callable[[RouteTable], RouteTable], *, repair: bool = False) -> RouteTable:
         """Publish a changed table. A change that raises leaves the old table in place.
 
         With `repair`, a table that cannot be read counts as empty.
         """
-        with self._files.lock():
+        with self._files.lock(self._lock_seconds):
             before = self._routes_or_empty() if repair else self.routes()
             after = change(before)
             if after is not before:
@@ -85,13 +111,18 @@ class ControlFolder:
             return RouteTable()
 
     def joins(self) -> dict[str, JoinSpec]:
-        """What is fixed for each join, by name."""
-        entries = self._object(JOINS)
+        """What is fixed for each join, by name; PlanFormatError if that cannot be read."""
+        try:
+            entries = read_record(self._files, dict[str, Any], JOINS) or {}
+        except DamagedFileError as error:
+            raise PlanFormatError(
+                f"{error}; remove it, and start the query again, which describes its joins"
+            ) from error
         return {name: JoinSpec.from_data(entry) for name, entry in entries.items()}
 
     def declare_join(self, name: str, spec: JoinSpec) -> None:
         """Write what is fixed for a join."""
-        with self._files.lock():
+        with self._files.lock(self._lock_seconds):
             entries = {other: each.to_data() for other, each in self.joins().items()}
             self._files.write(JOINS, json.dumps(entries | {name: spec.to_data()}))
 
@@ -101,25 +132,58 @@ class ControlFolder:
 
     def join_plan(self, name: str) -> Timeline | None:
         """The published plan of a join, None if there is none; PlanFormatError if it cannot be read."""
-        text = self._files.read(_plan_file(name))
+        try:
+            text = self._files.read(_plan_file(name))
+        except DamagedFileError as error:
+            raise PlanFormatError(str(error)) from error
         return None if text is None else from_json(text)
 
     def change_join_plan(self, name: str, change: Callable[[Timeline | None], Timeline]) -> Timeline:
         """Publish a changed plan. Other writers are excluded meanwhile."""
-        with self._files.lock():
+        with self._files.lock(self._lock_seconds):
             before = self.join_plan(name)
             after = change(before)
             if after is not before:
-                self._files.write(_plan_file(name), to_json(after))
+                with accepting(self.claim(), self._token(name), name, before, after):
+                    self._write_plan(name, after)
             return after
 
     def put_join_plan(self, name: str, plan: Timeline) -> None:
-        """Publish a plan in place of one that is damaged."""
-        with self._files.lock():
-            self._files.write(_plan_file(name), to_json(plan))
+        """Put the last published plan in place of one that is damaged."""
+        with self._files.lock(self._lock_seconds):
+            self._write_plan(name, plan)
+
+    def _write_plan(self, name: str, plan: Timeline) -> None:
+        self._files.write(_plan_file(name), to_json(plan, self._token(name)))
+
+    def _token(self, name: str) -> str | None:
+        """The token of the query that may use a plan; if the claim cannot be read, that in the plan's file."""
+        claim = self.claim()
+        if claim is not None:
+            return claim.tokens.get(name)
+        try:
+            return self._object(_plan_file(name)).get("query")
+        except (CodecError, DamagedFileError):
+            return None
+
+    def claim(self) -> Claim | None:
+        """The query that the folder belongs to; None if it belongs to none, or that cannot be read."""
+        try:
+            return codec.from_json(Claim, self._files.read(CLAIM) or "")
+        except (CodecError, DamagedFileError):
+            return None
+
+    def write_claim(self, claim: Claim) -> None:
+        """Let the folder belong to this query: from now on its batches, and no others, may use the plans."""
+        with self._files.lock(self._lock_seconds):
+            self._files.write(CLAIM, codec.to_json(claim))
+            for name in claim.tokens:
+                plan = self.join_plan(name)
+                if plan is not None:
+                    self._write_plan(name, plan)
 
     def join_past(self, name: str) -> BatchHistory | None:
-        """What is known of a join's past batches, or None."""
+        """What is known of a join's past batches; None if that is nothing, or cannot be read."""
         return BatchHistory.from_data(self._object(f"past-{name}.json"))
 
     def keep_join_past(self, name: str, past: BatchHistory) -> None:
@@ -127,18 +191,15 @@ class ControlFolder:
         self._files.write(f"past-{name}.json", json.dumps(past.to_data()))
 
     def _object(self, name: str) -> dict[str, Any]:
+        """The object in a file, empty if there is none, or it cannot be read."""
         try:
-            value = json.loads(self._files.read(name) or "{}")
-        except ValueError:
+            return read_record(self._files, dict[str, Any], name) or {}
+        except DamagedFileError:
             return {}
-        return value if isinstance(value, dict) else {}
 
 
 def _plan_file(name: str) -> str:
     return f"join-{name}.json"
-
-
-Status = TypeVar("Status")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +212,14 @@ class PipelineStatus:
     route_version: int | None = None
     edges: Mapping[str, EdgeFlow] | None = None
     alarms: tuple[str, ...] = ()
+    duration: float = 0.0
 
     @classmethod
     def of(cls, report: BatchReport, alarms: Iterable[AuditFailure]) -> Self:
         """The status after a batch."""
         messages = tuple(alarm.message for alarm in alarms)
-        return cls(report.batch, report.finished, report.input_rows, report.route_version, report.edges, messages)
+        version, edges = report.route_version, report.edges
+        return cls(report.batch, report.finished, report.input_rows, version, edges, messages, report.duration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +233,13 @@ class DecisionSummary:
 
 @dataclass(frozen=True, slots=True)
 class ControlStatus:
-    """The control loop after a cycle. `restarts` counts how often the loop itself was started again."""
+    """The control loop after a cycle.
+
+    Attributes:
+        restarts: How often the loop itself was started again.
+        workers: The workers that it knows, and the host of each.
+        drained: Hosts and workers that it keeps out of service.
+    """
 
     at: float
     mode: ControlMode
@@ -182,28 +251,31 @@ class ControlStatus:
     problems: tuple[str, ...] = ()
     forecasts: tuple[str, ...] = ()
     ended: bool = False
+    workers: Mapping[str, str] = field(default_factory=dict)
+    drained: tuple[str, ...] = ()
 
 
 class StatusFiles:
-    """The two status files of a control folder. What cannot be read counts as not written."""
+    """What the pipeline and its control loop say of themselves. DamagedFileError names a file that cannot be read."""
 
     def __init__(self, files: Filesystem) -> None:
         self._files = files
 
+    def facts(self) -> PipelineFacts | None:
+        """What the pipeline is made of, or None before its first start."""
+        return read_record(self._files, PipelineFacts, FACTS)
+
     def pipeline(self) -> PipelineStatus | None:
         """The last batch, or None before the first."""
-        return self._read(PipelineStatus, STATUS)
+        return read_record(self._files, PipelineStatus, STATUS)
 
     def control(self) -> ControlStatus | None:
         """The control loop, or None if none was attached."""
-        return self._read(ControlStatus, CONTROL)
+        return read_record(self._files, ControlStatus, CONTROL)
 
-    def _read(self, kind: type[Status], name: str) -> Status | None:
-        try:
-            return codec.from_json(kind, self._files.read(name) or "")
-        except CodecError:
-            return None
+    def write(self, status: PipelineStatus | ControlStatus | PipelineFacts) -> None:
+        """Replace the status of the pipeline or of the control loop, or what the pipeline is made of."""
+        self._files.write(_FILES[type(status)], codec.to_json(status))
 
-    def write(self, status: PipelineStatus | ControlStatus) -> None:
-        """Replace the status of the pipeline or of the control loop."""
-        self._files.write(STATUS if isinstance(status, PipelineStatus) else CONTROL, codec.to_json(status))
+
+_FILES = {PipelineStatus: STATUS, ControlStatus: CONTROL, PipelineFacts: FACTS}

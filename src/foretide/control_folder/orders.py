@@ -3,27 +3,41 @@
 admission.json  rows per batch of each spout whose limit was set
 target.json     changes of the target
 drained.json    hosts and workers that are taken out of service
-restart.json    the supervised restart that was asked for last
+restart.json    the supervised restart that was requested last
+restarted.json  the last restart that the control loop has taken up: it takes each one up once
 stop.json       whether the pipeline is to stop
+
+A file that cannot be read is never taken for an empty one, nor replaced: somebody has to delete it.
 """
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar
 
-from foretide.codec import from_data, parse_json, to_json
+from foretide.codec import from_json, to_json
 from foretide.control.world.setup import Quantile, Target
-from foretide.control_folder.filesystem import Filesystem
-from foretide.errors import CodecError, ControlFolderError
+from foretide.control_folder.filesystem import LOCK_SECONDS, Filesystem
+from foretide.errors import CodecError, ControlFolderError, DamagedFileError
+from foretide.formatting import format_duration
 
 ADMISSION = "admission.json"
 TARGET = "target.json"
 DRAINED = "drained.json"
 RESTART = "restart.json"
+RESTARTED = "restarted.json"
 STOP = "stop.json"
 
-Order = TypeVar("Order")
+MAX_ROWS = 2**63 - 1
+"""The largest admission limit: rows are counted in 64 bits."""
+
+MAX_LATENCY_SECONDS = 86_400.0
+MAX_BUDGET = 1_000_000
+
+_REMEDY = "delete it, and give the orders again that were in it"
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +48,14 @@ class TargetOrder:
     relaxed: float | None = None
     quantile: Quantile | None = None
     budget: int | Literal["none"] | None = None
+
+    def __post_init__(self) -> None:
+        times = [each for each in (self.latency, self.relaxed) if isinstance(each, float)]
+        if max(times, default=0.0) > MAX_LATENCY_SECONDS:
+            longest = format_duration(max(times))
+            raise ControlFolderError(f"a latency target is at most a day (86,400 s), got {longest}")
+        if isinstance(self.budget, int) and self.budget > MAX_BUDGET:
+            raise ControlFolderError(f"a budget is at most {MAX_BUDGET} processors")
 
     def merge(self, later: TargetOrder) -> TargetOrder:
         """Both changes, of which the later one wins."""
@@ -51,12 +73,21 @@ class TargetOrder:
 
 @dataclass(frozen=True, slots=True)
 class RestartOrder:
-    """A supervised restart, with what is to change: partitions of Spark's state, tasks behind edges."""
+    """A supervised restart, with what is to change: partitions of Spark's state, tasks behind edges, limits of spouts.
 
-    at: float
+    Its `id` tells it from all others: clocks of terminals may be wrong.
+    """
+
+    id: str
     reason: str = "requested by a user"
     state_partitions: int | None = None
     pools: dict[str, int] = field(default_factory=dict)
+    admission: dict[str, int | None] = field(default_factory=dict)
+
+
+def new_order_id() -> str:
+    """An id that no other order has."""
+    return uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,79 +96,106 @@ class _Drained:
 
 
 @dataclass(frozen=True, slots=True)
+class _Restarted:
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Stop:
     stop: bool = False
 
 
-class OrderFiles:
-    """The orders in a control folder. A file that is not valid JSON counts as not written."""
+def read_record(files: Filesystem, kind: type[Record], name: str) -> Record | None:
+    """What a file of a control folder holds, None if it does not exist; DamagedFileError if it cannot be read."""
+    text = files.read(name)
+    try:
+        return None if text is None else from_json(kind, text)
+    except CodecError as error:
+        raise damaged(files, name, str(error)) from error
 
-    def __init__(self, files: Filesystem) -> None:
-        self._files = files
+
+def damaged(files: Filesystem, name: str, reason: str) -> DamagedFileError:
+    """The error for a file of a control folder that was read, and does not hold what it should."""
+    where = files.url(name).removeprefix("file://")
+    return DamagedFileError(f"'{where}' is damaged, or was written by another version: {reason}")
+
+
+class OrderFiles:
+    """The orders in a control folder. DamagedFileError names a file that cannot be read."""
+
+    def __init__(self, files: Filesystem, lock_seconds: float = LOCK_SECONDS) -> None:
+        self._files, self._lock_seconds = files, lock_seconds
 
     def admission(self) -> dict[str, int]:
         """Rows per batch of each spout with a limit."""
-        limits = self._data(ADMISSION)
-        return {spout: rows for spout, rows in limits.items() if type(rows) is int and rows > 0}
+        limits = self._read(dict[str, int], ADMISSION) or {}
+        if not all(1 <= rows <= MAX_ROWS for rows in limits.values()):
+            raise damaged(self._files, ADMISSION, f"a limit is not between 1 and {MAX_ROWS}; {_REMEDY}")
+        return limits
 
     def limit_admission(self, spout: str, rows: int | None) -> None:
         """Set the rows per batch of a spout, from the next batch on; None lifts the limit."""
-        if rows is not None and rows < 1:
-            raise ControlFolderError(f"the admission limit of '{spout}' must be at least 1 row, got {rows}")
-        with self._files.lock():
+        if rows is not None and not 1 <= rows <= MAX_ROWS:
+            bound = "at least 1 row" if rows < 1 else f"at most {MAX_ROWS} rows"
+            raise ControlFolderError(f"the admission limit of '{spout}' must be {bound}, got {rows}")
+        with self._files.lock(self._lock_seconds):
             limits = self.admission()
             limits.pop(spout, None)
             self._files.write(ADMISSION, to_json(limits if rows is None else {**limits, spout: rows}))
 
     def target(self) -> TargetOrder:
-        """The changes of the target; CodecError if a value does not fit."""
-        return self._read(TargetOrder, TARGET)
+        """The changes of the target."""
+        return self._read(TargetOrder, TARGET) or TargetOrder()
 
     def set_target(self, order: TargetOrder) -> None:
         """Change the target from the next control cycle on."""
-        with self._files.lock():
-            self._files.write(TARGET, to_json(self._read_or_default(TargetOrder, TARGET).merge(order)))
+        with self._files.lock(self._lock_seconds):
+            self._files.write(TARGET, to_json(self.target().merge(order)))
 
     def drained(self) -> frozenset[str]:
         """Hosts and workers that are out of service."""
-        return self._read_or_default(_Drained, DRAINED).places
+        return (self._read(_Drained, DRAINED) or _Drained()).places
 
     def drain(self, place: str, *, release: bool = False) -> frozenset[str]:
         """Take a host or worker out of service, or release it, from the next control cycle on."""
-        with self._files.lock():
+        with self._files.lock(self._lock_seconds):
             places = self.drained() - {place} if release else self.drained() | {place}
             self._files.write(DRAINED, to_json(_Drained(places)))
             return places
 
     def restart(self) -> RestartOrder | None:
-        """The restart that was asked for last, or None; CodecError if a value does not fit."""
-        return self._read(RestartOrder, RESTART) if "at" in self._data(RESTART) else None
+        """The restart that was requested last, or None."""
+        return self._read(RestartOrder, RESTART)
 
-    def request_restart(self, order: RestartOrder) -> None:
-        """Ask for a supervised restart."""
-        self._files.write(RESTART, to_json(order))
+    def request_restart(self, order: RestartOrder) -> RestartOrder | None:
+        """Ask for a supervised restart. Returns the order that it replaces, if that was not taken up yet."""
+        with self._files.lock(self._lock_seconds):
+            before, taken_up = self.restart(), self.last_restarted()
+            self._files.write(RESTART, to_json(order))
+            return None if before is None or before.id == taken_up else before
+
+    def last_restarted(self) -> str | None:
+        """The id of the last restart order that was taken up."""
+        return (self._read(_Restarted, RESTARTED) or _Restarted()).id
+
+    def note_restarted(self, order: str) -> None:
+        """Note that a restart order is taken up, so that nobody does it a second time."""
+        self._files.write(RESTARTED, to_json(_Restarted(order)))
 
     def stop_requested(self) -> bool:
-        """Whether the pipeline is to stop after its batch."""
-        return self._read_or_default(_Stop, STOP).stop
+        """Whether the pipeline is to stop after its batch. What cannot be read stops nothing."""
+        try:
+            return (self._read(_Stop, STOP) or _Stop()).stop
+        except ControlFolderError:
+            return False
 
     def request_stop(self, *, stop: bool = True) -> None:
         """Ask the pipeline to stop after its batch, or withdraw that."""
         if stop != self.stop_requested():
             self._files.write(STOP, to_json(_Stop(stop)))
 
-    def _data(self, name: str) -> dict[str, Any]:
+    def _read(self, kind: type[Record], name: str) -> Record | None:
         try:
-            data = parse_json(self._files.read(name) or "{}")
-        except CodecError:
-            return {}
-        return data if isinstance(data, dict) else {}
-
-    def _read(self, kind: type[Order], name: str) -> Order:
-        return from_data(kind, self._data(name))
-
-    def _read_or_default(self, kind: type[Order], name: str) -> Order:
-        try:
-            return self._read(kind, name)
-        except CodecError:
-            return kind()
+            return read_record(self._files, kind, name)
+        except DamagedFileError as error:
+            raise DamagedFileError(f"{error}; {_REMEDY}") from error

@@ -25,6 +25,9 @@ LEVELS: Floats = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7,
 MEDIAN = len(LEVELS) // 2
 """The position of the median among them."""
 
+_ZERO = 1e-9
+"""Loads and errors up to this count as zero: nothing is a share of them."""
+
 State = Mapping[str, Any]
 """The state of a model: numbers, strings, lists and NumPy arrays by name, so that it can be saved in a file."""
 
@@ -48,7 +51,11 @@ class SeriesForecast:
 
     def quantile(self, level: float) -> Floats:
         """The value at a level, interpolated between the levels that are carried."""
-        return np.array([np.interp(level, LEVELS, row) for row in self.quantiles])
+        left = int(np.clip(np.searchsorted(LEVELS, level, side="right") - 1, 0, len(LEVELS) - 2))
+        share = np.clip((level - LEVELS[left]) / (LEVELS[left + 1] - LEVELS[left]), 0.0, 1.0)
+        low, high = self.quantiles[:, left], self.quantiles[:, left + 1]
+        value: Floats = low + share * (high - low)
+        return value
 
     def interval(self, coverage: float) -> tuple[Floats, Floats]:
         """The central interval that should hold the truth with probability `coverage`."""
@@ -66,7 +73,7 @@ def rmse(mean: Floats, truth: Floats) -> float:
 
 def percentage_errors(median: Floats, truth: Floats) -> Floats:
     """The absolute error as a share of the truth, where that is positive (zeros have no percentage)."""
-    positive = truth > 0
+    positive = truth > _ZERO
     shares: Floats = np.abs(median[positive] - truth[positive]) / truth[positive]
     return shares
 
@@ -116,7 +123,7 @@ def score(mean: Floats, quantiles: Floats, truth: Floats, last: Floats) -> Score
     own, base = rmse(mean, truth), rmse(last, truth)
     return Scores(
         rmse=own,
-        relative_rmse=own / base if base > 0 else (1.0 if own == 0 else float("inf")),
+        relative_rmse=own / base if base > _ZERO else (1.0 if own <= _ZERO else float("inf")),
         mape=mape(median, truth),
         smape=smape(median, truth),
         mae=float(np.abs(median - truth).mean()),

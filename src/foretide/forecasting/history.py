@@ -21,6 +21,9 @@ LIMIT = 20_000
 LARGEST = 1e100
 """The largest load; beyond it squares overflow."""
 
+LEARNT = LIMIT + LIMIT // 2
+"""The number of latest values of a longer series that are learnt: earlier ones would be forgotten again."""
+
 Mask = NDArray[np.bool_]
 
 

@@ -10,28 +10,36 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from foretide.errors import ForecastError, ModelFolderError
-from foretide.files import atomic_write
+from foretide.codec import from_data
+from foretide.errors import FileError, ForetideError, ModelFolderError
+from foretide.files import atomic_write, read_text
 from foretide.forecasting.backtest import roll
-from foretide.forecasting.forecaster import State
-from foretide.forecasting.history import calendar_seasons
+from foretide.forecasting.forecaster import Scores, State
+from foretide.forecasting.history import LEARNT, calendar_seasons
 from foretide.forecasting.load.base import LoadModel
 from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.lags import LagModel
 from foretide.forecasting.load.registry import ENSEMBLE, HORIZONS, make, make_ensemble
 from foretide.forecasting.series import Series
+from foretide.formatting import finite
 
 FORMAT = 1
+MAX_HORIZON = 10_000
+MAX_SEASON = 10_000_000
+"""The most steps ahead, and of a season."""
+_MAX_MODEL_BYTES, _MAX_VALUES, _LONGEST_REASON = 200_000_000, 10**12, 200
 _ARRAY = "$array"
 
 Arrays = dict[str, NDArray[Any]]
@@ -62,7 +70,7 @@ class ModelCard:
     seed: int
     values: int
     features: Mapping[str, list[str]] = field(default_factory=dict)
-    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     last_step: int | None = None
 
 
@@ -88,7 +96,33 @@ def save_state(folder: Path, state: State, about: Mapping[str, Any]) -> None:
             if old.name != name:
                 old.unlink(missing_ok=True)
     except OSError as error:
-        raise ModelFolderError(f"'{folder}' cannot be written: {error}. Name another folder.") from error
+        raise ModelFolderError(f"'{folder}' cannot be written: {error.strerror}. Name another folder.") from error
+
+
+def check_model_folder(folder: Path) -> None:
+    """Refuse a folder that no model can be saved in, before one is trained.
+
+    Raises:
+        ModelFolderError: It is not a folder, cannot be written or created, or has no valid name.
+    """
+    try:
+        str(folder).encode()
+        there = folder.absolute()
+        while not there.exists():
+            there = there.parent
+        with tempfile.TemporaryDirectory(dir=there):
+            pass
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "its name is not valid UTF-8"
+        raise ModelFolderError(f"'{folder}' cannot be written: {reason}. Name another folder.") from error
+
+
+def _check_numbers(state: State) -> None:
+    """Refuse a restored state with arrays of anything but numbers, which could not be saved again."""
+    arrays: Arrays = {}
+    _without_arrays(state, "", arrays)
+    if any(array.dtype.hasobject for array in arrays.values()):
+        raise ValueError("its state holds something that is not a number")
 
 
 def load_model(folder: Path) -> tuple[LoadModel | Ensemble, ModelCard]:
@@ -103,11 +137,18 @@ def load_model(folder: Path) -> tuple[LoadModel | Ensemble, ModelCard]:
         shape = (card.horizons, card.seasons, card.seed)
         model = make_ensemble(*shape, about["members"]) if card.model == ENSEMBLE else make(card.model, *shape)
         model.restore(state)
+        _check_numbers(model.state())
     except ModelFolderError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, ForecastError) as error:
-        raise ModelFolderError(f"the model in '{folder}' is damaged ({error!r}); train it again.") from error
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, ForetideError) as error:
+        raise _damaged(folder, error) from error
     return model, card
+
+
+def _damaged(folder: Path, error: Exception) -> ModelFolderError:
+    """Name what is missing or wrong, as far as the error tells."""
+    what = f"{error} is missing" if isinstance(error, KeyError) else str(error)[:_LONGEST_REASON]
+    return ModelFolderError(f"the model in '{folder}' is damaged ({what}); train it again.")
 
 
 def load_state(folder: Path) -> tuple[State, Mapping[str, Any]]:
@@ -119,16 +160,19 @@ def load_state(folder: Path) -> tuple[State, Mapping[str, Any]]:
     about = _about(folder)
     try:
         return _with_arrays(about["state"], _arrays(folder, about)), about
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ModelFolderError(f"the model in '{folder}' is damaged ({error!r}); train it again.") from error
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise _damaged(folder, error) from error
 
 
 def _about(folder: Path) -> dict[str, Any]:
+    file = folder / "model.json"
+    if not file.exists():
+        raise ModelFolderError(f"there is no model in '{folder}'; `foretide train` saves one")
     try:
-        about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelFolderError(f"there is no model in '{folder}'; `foretide train` saves one") from None
-    except (OSError, ValueError) as error:
+        about = json.loads(read_text(file, "a saved model", _MAX_MODEL_BYTES))
+    except RecursionError:
+        raise ModelFolderError(f"'{file}' cannot be read: it is nested too deeply; train the model again.") from None
+    except (FileError, ValueError) as error:
         raise ModelFolderError(f"the model in '{folder}' cannot be read ({error}); train it again.") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise ModelFolderError(f"'{folder}' holds no model of this version (format {FORMAT}); train it again.")
@@ -136,10 +180,17 @@ def _about(folder: Path) -> dict[str, Any]:
 
 
 def _card(about: Mapping[str, Any]) -> ModelCard:
-    kept = {name: about[name] for name in ModelCard.__dataclass_fields__ if name != "last_step"}
-    seasons = kept["seasons"]
-    kept |= {"horizons": tuple(kept["horizons"]), "seasons": None if seasons is None else tuple(seasons)}
-    return ModelCard(**kept, last_step=about.get("last_step"))
+    card = from_data(ModelCard, about)
+    for name, values, low in (("horizons", card.horizons, 1), ("seasons", card.seasons or (), 2)):
+        if (not values and name == "horizons") or not all(low <= value <= MAX_HORIZON for value in values):
+            raise ValueError(f"{name} must be between {low} and {MAX_HORIZON:,}")
+    if not (0 <= card.values <= _MAX_VALUES and card.seed >= 0):
+        raise ValueError(f"values must be between 0 and {_MAX_VALUES:,}, and seed 0 or more")
+    for steps, scores in card.scores.items():
+        missing = {each.name for each in fields(Scores)} - set(scores)
+        if missing:
+            raise ValueError(f"scores.{steps} lacks {', '.join(sorted(missing))}")
+    return card
 
 
 def _arrays(folder: Path, about: Mapping[str, Any]) -> Arrays:
@@ -199,8 +250,8 @@ def train(
     """A new model that has learnt the whole series, with its out-of-sample scores on the last part."""
     chosen = seasons_of(series, seasons)
     model = make(name, horizons, chosen, seed)
-    backtest = roll(model, series.values, VALIDATION, progress, clock)
-    scores = {str(each.steps): asdict(each.scores) for each in backtest.horizons}
+    backtest = roll(model, series.values[-LEARNT:], VALIDATION, progress, clock)
+    scores = {str(each.steps): finite(asdict(each.scores)) for each in backtest.horizons}
     card = ModelCard(
         model.name, series.name, series.step_seconds, model.horizons, chosen, seed, len(series.values),
         features_of(model), scores,
@@ -221,14 +272,26 @@ def continue_training(
     Raises:
         ModelFolderError: The series is not the one that the model has learnt, or is shorter.
     """
-    _same_series(model, card, series)
-    fresh = series.values[card.values :]
-    for start in range(0, len(fresh), _CHUNK):
-        model.learn(fresh[start : start + _CHUNK])
-        progress(min(1.0, (start + _CHUNK) / len(fresh)))
-    if retrain and fresh:
-        model.retrain()
+    with damage_of_saved("learn"):
+        _same_series(model, card, series)
+        fresh = series.values[card.values :][-LEARNT:]
+        for start in range(0, len(fresh), _CHUNK):
+            model.learn(fresh[start : start + _CHUNK])
+            progress(min(1.0, (start + _CHUNK) / len(fresh)))
+        if retrain and fresh:
+            model.retrain()
     return replace(card, values=len(series.values))
+
+
+@contextmanager
+def damage_of_saved(doing: str) -> Iterator[None]:
+    """Turn what a saved model raises, whose state has the right shape but wrong content, into a ModelFolderError."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise ModelFolderError(
+            f"the saved model cannot {doing} ({type(error).__name__}: {error}): its state is damaged; train a new model"
+        ) from error
 
 
 def _same_series(model: LoadModel | Ensemble, card: ModelCard, series: Series) -> None:

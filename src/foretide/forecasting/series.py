@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from foretide.errors import ForecastError
-from foretide.forecasting.history import checked
+from foretide.errors import BadSeriesError, FileError, ForecastError
+from foretide.files import read_text
+from foretide.forecasting.history import LEARNT
+from foretide.formatting import shorten
 from foretide.workloads.traces import TRACES, load_trace
 
 if TYPE_CHECKING:
@@ -46,29 +48,37 @@ def load_series(source: str, column: str | None = None) -> Series:
 
     Raises:
         ForecastError: There is no such trace, file or column.
-        BadSeriesError: A value is negative or not finite.
+        BadSeriesError: A value is not a load, or the times of a file do not rise; the message says in which row.
     """
     if source in TRACES:
         trace = load_trace(source)
         return Series(trace.name, tuple(map(float, trace.values)), trace.period_seconds)
     path = Path(source)
-    if not path.is_file():
+    if not _exists(path):
         raise ForecastError(f"'{source}' is neither a file nor a packaged trace ({', '.join(TRACES)})")
     frame = _read(path)
-    numbers = frame[_column(frame, column, source)]
-    series = Series(path.stem, tuple(None if np.isnan(each) else float(each) for each in numbers), _step(frame))
-    checked(series.values)
-    return series
+    place = _column(frame, column, source)
+    values = _numbers(frame.iloc[:, place], source)
+    return Series(path.stem, values, _step(frame.iloc[:, 0], source) if place else None)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # no valid name of a file
+        return False
 
 
 def resampled(name: str, samples: Iterable[tuple[float, float]], step: float) -> Series:
     """Samples at any times (seconds, value) as the mean of each step; None where a step has no sample.
 
+    A silence of more steps than a model learns counts as that many.
+
     >>> resampled("load", [(0.0, 4.0), (4.0, 6.0), (11.0, 9.0)], 5.0).values
     (5.0, None, 9.0)
     """
     ordered = sorted(samples, key=itemgetter(0))
-    steps: TimeSteps[float] = TimeSteps(step, max_gap=sys.maxsize)
+    steps: TimeSteps[float] = TimeSteps(step, max_gap=LEARNT)
     whole = [each for at, value in ordered for each in steps.add(at, value)]
     whole += steps.pass_time(ordered[-1][0] + 2 * step)
     return Series(name, tuple(map(mean_of, whole)), step)
@@ -155,6 +165,11 @@ class TimeSteps(Generic[Item]):
         return [*[None] * min(before, self.max_gap), items, *[None] * min(number - begun - 1, self.max_gap)]
 
 
+MAX_LOAD = 1e15
+"""The largest value of a file: far beyond any real load, and still readable."""
+_MAX_CSV_BYTES = 500_000_000
+
+
 def _read(path: Path) -> pd.DataFrame:
     import pandas as pd  # noqa: PLC0415 - slow to import
 
@@ -162,29 +177,88 @@ def _read(path: Path) -> pd.DataFrame:
         if path.suffix == ".parquet":
             return pd.read_parquet(path)
         if path.suffix == ".csv":
-            return pd.read_csv(path)
-    except (ValueError, OSError) as error:  # what pandas and Arrow raise for damaged files
-        raise ForecastError(f"'{path}' cannot be read: {error}") from error
+            return pd.read_csv(StringIO(read_text(path, "CSV", _MAX_CSV_BYTES)), low_memory=False)
+    except FileError as error:
+        raise ForecastError(str(error)) from error
+    except Exception as error:  # pandas and Arrow raise anything for damaged files
+        reason = shorten(str(error).partition("\n")[0])
+        raise ForecastError(f"'{path}' cannot be read as {path.suffix[1:]}: {reason}") from error
     raise ForecastError(f"'{path}' must end in .csv or .parquet")
 
 
-def _column(frame: pd.DataFrame, column: str | None, source: str) -> str:
-    numeric = [str(name) for name in frame.select_dtypes("number").columns]
+def _column(frame: pd.DataFrame, column: str | None, source: str) -> int:
+    """The position of a column of numbers, of which some may be damaged."""
+    names = [str(name) for name in frame.columns]
+    numeric = [place for place in range(len(names)) if _is_numeric(frame.iloc[:, place])]
     if column is None and numeric:
         return numeric[-1]
-    if column in numeric:
-        return column
-    wanted = "a column of numbers" if column is None else f"a column '{column}' of numbers"
-    raise ForecastError(f"'{source}' has no {wanted[2:]}; it has {', '.join(numeric) or 'none at all'}.")
+    if column in names and names.index(column) in numeric:
+        return names.index(column)
+    wanted = "column of numbers" if column is None else f"column '{column}' of numbers"
+    found = ", ".join(shorten(names[place])[1:-1] for place in numeric[:20])
+    raise ForecastError(f"'{source}' has no {wanted}; it has {found or 'none at all'}.")
 
 
-def _step(frame: pd.DataFrame) -> float | None:
-    """The median interval of the first column, if it holds times."""
+def _is_numeric(values: pd.Series[Any]) -> bool:
+    """Whether at least half of the cells that are not empty are numbers."""
+    if values.dtype.kind in "biufM":
+        return values.dtype.kind in "iuf"
+    filled = int(values.notna().sum())
+    return filled > 0 and 2 * int(_as_numbers(values).notna().sum()) >= filled
+
+
+def _as_numbers(values: pd.Series[Any]) -> pd.Series[Any]:
     import pandas as pd  # noqa: PLC0415
 
-    first = frame.iloc[:, 0]
-    if first.dtype == object:
-        first = pd.to_datetime(first, errors="coerce", format="ISO8601")
-    if first.dtype.kind != "M" or first.isna().any() or len(first) <= 1:
+    return pd.to_numeric(values.map(str, na_action="ignore"), errors="coerce")
+
+
+def _numbers(column: pd.Series[Any], source: str) -> tuple[float | None, ...]:
+    """The values of a column; an empty cell is a gap. A cell that is no load is refused with its row."""
+    numbers = column if column.dtype.kind in "iuf" else _as_numbers(column)
+    damaged = np.flatnonzero(numbers.isna() & column.notna())
+    if len(damaged):
+        cell = shorten(str(column.iloc[damaged[0]]))
+        raise BadSeriesError(f"row {damaged[0] + 1} of '{source}': {cell} is not a number; leave a gap empty")
+    values = numbers.to_numpy(dtype=np.float64)
+    wrong = np.flatnonzero((values < 0) | (values > MAX_LOAD))
+    if len(wrong):
+        raise BadSeriesError(
+            f"'{source}': value {wrong[0] + 1} of {len(values)} must be between 0 and {MAX_LOAD:,.0f}, "
+            f"got {values[wrong[0]]:g}; leave a gap empty"
+        )
+    return tuple(None if np.isnan(each) else each for each in values.tolist())
+
+
+_TIME_NAMES = frozenset({"time", "timestamp", "datetime", "date", "ts"})
+
+
+def _step(first: pd.Series[Any], source: str) -> float | None:
+    """The median interval of the first column in seconds, if it holds times; these must rise from row to row."""
+    import pandas as pd  # noqa: PLC0415
+
+    times = first
+    if first.dtype.kind not in "biufMm" and _is_numeric(first):  # numbers, but for some cells
+        if str(first.name).lower() not in _TIME_NAMES:
+            return None
+        times = _as_numbers(first)
+    elif first.dtype.kind not in "biufMm":
+        times = pd.to_datetime(first.map(str, na_action="ignore"), errors="coerce", format="ISO8601", utc=True)
+        if 2 * int(times.notna().sum()) < len(times):
+            return None
+    elif first.dtype.kind != "M" and str(first.name).lower() not in _TIME_NAMES:
         return None
-    return float(first.diff().dt.total_seconds().median()) or None
+    missing = np.flatnonzero(times.isna())
+    if len(missing):
+        cell = shorten(str(first.iloc[missing[0]]))
+        raise BadSeriesError(f"row {missing[0] + 1} of '{source}': {cell} is not a time, as the others of its column")
+    back = np.flatnonzero(times.to_numpy()[1:] <= times.to_numpy()[:-1])
+    if len(back):
+        row, cell = back[0] + 2, shorten(str(first.iloc[back[0] + 1]))
+        raise BadSeriesError(
+            f"row {row} of '{source}': the time {cell} is not later than that of row {row - 1}; "
+            "sort the rows by time, one row for each step"
+        )
+    if times.dtype.kind != "M" or len(times) <= 1:
+        return None
+    return float(times.diff().dt.total_seconds().median()) or None

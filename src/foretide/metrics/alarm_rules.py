@@ -128,10 +128,10 @@ class Alarm:
     @property
     def message(self) -> str:
         """The alarm in one sentence."""
-        unit = CATALOGUE[self.rule.metric].unit
+        value = CATALOGUE[self.rule.metric].figure(self.value)
         seen = "is forecast at" if self.rule.forecast else "is"
         cause = f" Likely source: {self.source}." if self.source else ""
-        figure = f"{self.rule.metric} of '{self.subject}' {seen} {self.value:.4g} {unit}.{cause}"
+        figure = f"{self.rule.metric} of '{self.subject}' {seen} {value}.{cause}"
         return f"{self.rule.meaning} {figure}".lstrip()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 TIME_EVERY = 10
 """Python bolts time one tuple out of this many unless set otherwise (N_m of DRS)."""
@@ -32,6 +32,9 @@ class TaskRun:
     only passes on what an operator made, through an exchange that several readers share, is `passing`. `feeds` is the
     edge or operator that it wrote to, None for the sink. Where an operator has exchanges of Spark's own inside, `inner`
     tasks write to one, and `later` ones read it: tuples enter before them and leave after them.
+
+    `known` says what was measured: all, or in real time only tuples and work (`run_ms`), or tuples alone, or only the
+    tuples that entered (`rows_in`). What was not measured is 0.
     """
 
     operator: str | None
@@ -56,6 +59,12 @@ class TaskRun:
     failed: bool = False
     inner: bool = False
     later: bool = False
+    known: Literal["all", "work", "tuples", "entries"] = "all"
+
+    @property
+    def timed(self) -> bool:
+        """Whether its work was measured."""
+        return self.known in {"all", "work"}
 
     @property
     def service_ms(self) -> float:
@@ -65,16 +74,16 @@ class TaskRun:
 
 @dataclass(frozen=True, slots=True)
 class BoltTimes:
-    """What a Python bolt measured of itself: tuples seen, and the tuples that were timed, in seconds.
+    """What a Python bolt measured of itself, or meters of any operator: tuples seen, and those timed, in seconds.
 
-    `squares` is None where tuples are not timed one by one.
+    `squares` is None where tuples are not timed one by one, and `dead` where dead letters are not counted.
     """
 
     tuples: int
     timed: int
     seconds: float
     squares: float | None
-    dead: int = 0
+    dead: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,11 @@ class TupleIds:
     received_rows: int
     received_ids: int | None
 
+    @property
+    def agree(self) -> bool:
+        """Whether what was sent has arrived."""
+        return (self.sent_rows, self.sent_ids) == (self.received_rows, self.received_ids)
+
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:
@@ -140,6 +154,7 @@ class SourceRange:
         spout: The spout that the source belongs to.
         rows: Rows between the two offsets.
         backlog: Rows that were due but not taken.
+        partition_lag: The same by partition, for sources that have them.
     """
 
     input_rows: int
@@ -149,6 +164,30 @@ class SourceRange:
     spout: str | None = None
     rows: int | None = None
     backlog: int | None = None
+    partition_lag: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Records of a topic that a query in real time has not read yet, also by partition; None where nobody can tell."""
+
+    records: int | None
+    partitions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What came back through a feedback loop in real time.
+
+    Attributes:
+        tuples: Tuples that were read again.
+        written: Tuples that were written to be read again; None if nobody can tell.
+        waiting: Tuples that were written and not read yet; None if nobody can tell.
+    """
+
+    tuples: int
+    written: int | None = None
+    waiting: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +195,13 @@ class BatchReport:
     """One batch. `edges` and `tasks` are None when Spark could not be asked (not the same as 'none').
 
     `phases` are Spark's own names for the parts of a batch, in milliseconds. `python` holds what the Python bolts
-    measured since the batch before.
+    measured since the batch before. `unaudited` means that Spark had dropped its figures of the batch before they were
+    read; `unreported` batches just before it were never reported at all.
+
+    In real time a report is about a stretch of time, not about one of Spark's batches. `in_flight` are the tuples on
+    each edge at its end: as many more were written than read since the start. `arrival_scv` is the variation of the
+    arrivals at each operator, measured there. `lag` is that of each spout, `returned` what came back through each
+    feedback; `input_rows` are those of the spouts alone. There are no `sources`: Spark tells them once a batch.
     """
 
     batch: int
@@ -176,3 +221,9 @@ class BatchReport:
     state: StateSize | None = None
     watermark: float | None = None
     joins: Mapping[str, JoinBatch] = field(default_factory=dict)
+    unaudited: bool = False
+    unreported: int = 0
+    in_flight: Mapping[str, int] = field(default_factory=dict)
+    arrival_scv: Mapping[str, float] = field(default_factory=dict)
+    lag: Mapping[str, Lag] = field(default_factory=dict)
+    returned: Mapping[str, Returned] = field(default_factory=dict)

@@ -37,6 +37,7 @@ QUERY = _all(
     ("total_lag", "tuples", "Tuples due at all sources that were not taken yet."),
     ("route_version", "number", "The version of the route table that the batch used."),
     ("retried_tasks", "tasks", "Task attempts of the batch that failed and were run again."),
+    ("missed_batches", "batches", "Batches up to this one that could not be measured or audited: Spark dropped them."),
     ("state_rows", "rows", "Rows in the state of Spark's stateful operators."),
     ("state_bytes", "bytes", "Memory that the state takes."),
     ("late_rows", "rows", "Rows of the batch that came after the watermark and were dropped by Spark."),
@@ -48,7 +49,7 @@ OPERATOR = _all(
     ("arrival_rate", "tuples/s", "Tuples that arrive a second; at a spout those that fall due, taken or not."),
     ("arrival_scv", "ratio", "Squared variation coefficient of the time between two arrivals: 1 for Poisson."),
     ("service_time_ms", "ms", "Mean work on a tuple, without waiting for it or sending it on. Python bolts time it."),
-    ("service_scv", "ratio", "Squared variation coefficient of the work on a tuple; not known for native bolts."),
+    ("service_scv", "ratio", "Squared variation coefficient of the work on a tuple; native bolts: in real time only."),
     ("processed", "tuples", "Tuples worked on in the batch (Storm's executed)."),
     ("emitted", "tuples", "Tuples sent on in the batch, to other operators or to the sink."),
     ("acked", "tuples", "Tuples whose batch was committed."),
@@ -71,6 +72,7 @@ EDGE = _all(
     Level.EDGE,
     ("rows_written", "tuples", "Tuples that were sent over the edge in the batch."),
     ("rows_read", "tuples", "Tuples that arrived, counted once for each reader of a shared edge."),
+    ("in_flight", "tuples", "Tuples on their way over the edge, in real time: sent since the start and not yet taken."),
     ("skew", "ratio", "Tuples of the fullest replica over the mean of the active ones: 1 is even."),
     ("flow_fraction", "ratio", "Tuples sent from one operator to another for each one that the first worked on."),
 )
@@ -80,6 +82,9 @@ TASK = _all(
     ("task_rows", "tuples", "Tuples that a replica got in the batch."),
     ("task_busy_ms", "ms", "How long the replica's task ran in the batch."),
     ("task_service_time_ms", "ms", "Mean work on a tuple by this replica."),
+    ("partition_lag", "tuples", "Tuples of a partition (`SPOUT/PARTITION`) of Kafka that were not taken yet."),
+    ("partition_latency_mean_ms", "ms", "Mean time of a partition's tuples from their timestamp to the commit."),
+    ("partition_latency_p99_ms", "ms", "99 % of a partition's tuples took at most so long from timestamp to commit."),
 )
 
 

@@ -26,12 +26,16 @@ _TIMED_TO_VARY = 2
 
 @dataclass(frozen=True, slots=True)
 class SpoutFigures:
-    """What a source tells about a batch: rate and variation of arrivals, mean latency of its tuples in seconds."""
+    """What a source tells about a batch: rate and variation of arrivals, mean latency of its tuples in seconds.
+
+    `partitions` has the mean latency and its 99th percentile by partition, for sources that have them.
+    """
 
     arrival_rate: float | None = None
     arrival_scv: float | None = None
     mean_latency: float | None = None
     tuples: int = 0
+    partitions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class _BatchSamples:
 
     def _query_figures(self) -> dict[str, float | None]:
         report = self.report
-        lags = [source.backlog for source in report.sources]
+        lags = [*(source.backlog for source in report.sources), *(lag.records for lag in report.lag.values())]
         rate = _over(report.input_rows, self.context.interval)
         state, failed = report.state, [task for task in report.tasks or () if task.failed]
         return {
@@ -89,6 +93,7 @@ class _BatchSamples:
             "total_lag": None if None in lags or not lags else sum(lag or 0 for lag in lags),
             "route_version": report.route_version,
             "retried_tasks": None if report.tasks is None else len(failed),
+            "missed_batches": report.unreported + report.unaudited,
             "state_rows": state.rows if state else None,
             "state_bytes": state.bytes if state else None,
             "late_rows": state.late_rows if state else None,
@@ -97,7 +102,7 @@ class _BatchSamples:
 
     def _sustainable(self, rate: float | None) -> float | None:
         """The rate at which the busiest replica would be busy all the time; a batch without input cannot tell it."""
-        busy = [run.run_ms for run in self.report.tasks or () if run.rows_in and not run.failed]
+        busy = [run.run_ms for run in _timed(self.report.tasks or ()) if run.rows_in and not run.failed]
         return _over(rate * self.context.interval * _SECOND, max(busy)) if rate and busy else None
 
     # ---- operators
@@ -110,11 +115,23 @@ class _BatchSamples:
                 yield from self._sample(metric, operator, value)
         for spout, figures in self.context.spouts.items():
             yield from self._sample("arrival_rate", spout, figures.arrival_rate)
-            yield from self._sample("arrival_scv", spout, figures.arrival_scv)
+            if spout not in self.report.arrival_scv:
+                yield from self._sample("arrival_scv", spout, figures.arrival_scv)
             yield from self._sample("complete_latency_ms", spout, _latency_ms(figures.mean_latency))
-        for source in self.report.sources:
-            if source.spout is not None:
-                yield from self._sample("lag", source.spout, source.backlog)
+            for partition, (mean, p99) in figures.partitions.items():
+                subject = f"{spout}/{partition}"
+                yield from self._sample("partition_latency_mean_ms", subject, _latency_ms(mean))
+                yield from self._sample("partition_latency_p99_ms", subject, _latency_ms(p99))
+        yield from self._lags()
+
+    def _lags(self) -> Iterator[Sample]:
+        taken = [(source.spout, source.backlog, source.partition_lag) for source in self.report.sources]
+        measured = [(spout, lag.records, lag.partitions) for spout, lag in self.report.lag.items()]
+        for spout, lag, partitions in [*taken, *measured]:
+            if spout is not None:
+                yield from self._sample("lag", spout, lag)
+                for partition, records in partitions.items():
+                    yield from self._sample("partition_lag", f"{spout}/{partition}", records)
 
     def _retried(self) -> Iterator[Sample]:
         again: dict[str, int] = {}
@@ -138,7 +155,7 @@ class _BatchSamples:
         return {
             **(self._work_figures(operator, work, runs) if work else {}),
             **_timed_figures(timed),
-            "arrival_scv": self._shared_scv(operator),
+            "arrival_scv": self.report.arrival_scv.get(operator, self._shared_scv(operator)),
         }
 
     def _work_figures(self, operator: str, work: list[TaskRun], runs: list[TaskRun]) -> dict[str, float | None]:
@@ -150,19 +167,29 @@ class _BatchSamples:
         spent = self.context.interval * _SECOND
         spout = self.context.spouts.get(operator)
         known = spout is not None and spout.arrival_rate is not None
-        return {
+        tuples: dict[str, float | None] = {
             "arrival_rate": None if known else _over(processed, self.context.interval),
-            "service_time_ms": _over(sum(run.service_ms for run in given), processed),
             "processed": processed,
-            "emitted": emitted,
             "acked": processed,
-            "execute_latency_ms": _over(busy, processed),
             "active_tasks": active,
+        }
+        if not any(run.known == "entries" for run in work):
+            tuples |= {"emitted": emitted, "selectivity": _over(emitted, processed)}
+        if len(_timed(given)) < len(given):
+            return tuples
+        work_done = {
+            "service_time_ms": _over(sum(run.service_ms for run in given), processed),
+            "execute_latency_ms": _over(busy, processed),
             "utilization": _over(busy, spent * active),
             "capacity": _over(max(run.run_ms for run in work), spent),
             "busy_time_ms_per_second": _over(busy, self.context.interval * active),
             "true_processing_rate": _over(processed * active * _SECOND, busy),
-            "selectivity": _over(emitted, processed),
+        }
+        if any(run.known != "all" for run in work):
+            return {**tuples, **work_done}
+        return {
+            **tuples,
+            **work_done,
             "inbound_waiting_ms": sum(run.waited_ms + run.fetch_wait_ms for run in work) / len(work),
             "outbound_sending_ms": sum(run.write_ms for run in runs) / len(work),
         }
@@ -179,6 +206,8 @@ class _BatchSamples:
             yield from self._sample("rows_written", edge, flow.written)
             yield from self._sample("rows_read", edge, flow.read)
             yield from self._sample("skew", edge, _skew(flow))
+        for edge, tuples_there in self.report.in_flight.items():
+            yield from self._sample("in_flight", edge, tuples_there)
         processed: dict[str, int] = {}
         sent: dict[tuple[str, str], int] = {}
         for run in self.report.tasks or ():
@@ -198,8 +227,15 @@ class _BatchSamples:
                 continue
             subject = f"{run.operator}/{run.task}"
             yield from self._sample("task_rows", subject, run.rows_in)
+            if not run.timed:
+                continue
             yield from self._sample("task_busy_ms", subject, run.run_ms)
             yield from self._sample("task_service_time_ms", subject, _over(run.service_ms, run.rows_in))
+
+
+def _timed(runs: Iterable[TaskRun]) -> list[TaskRun]:
+    """The tasks whose work was measured."""
+    return [run for run in runs if run.timed]
 
 
 def _timed_figures(timed: BoltTimes | None) -> dict[str, float | None]:
@@ -259,15 +295,22 @@ def _figures(runs: Sequence[TaskRun], seconds: float) -> dict[str, float | None]
     """A worker's figures. What Storm calls an outbound batch is the output that one task leaves for the next stage."""
     tuples = sum(run.rows_in for run in runs)
     sending = [run for run in runs if run.bytes_written]
-    return {
-        "worker_tuple_execution_time_ms": _over(sum(run.service_ms for run in runs if run.rows_in), tuples),
+    timed = _timed(runs)
+    worked = sum(run.rows_in for run in timed)
+    in_real_time = {
+        "worker_tuple_execution_time_ms": _over(sum(run.service_ms for run in runs if run.rows_in), worked),
         "worker_inbound_tuples_per_second": tuples / seconds,
+        "worker_task_run_ms_per_second": sum(run.run_ms for run in timed) / seconds if timed else None,
+    }
+    if any(run.known != "all" for run in runs):
+        return in_real_time
+    return {
+        **in_real_time,
         "worker_inbound_queuing_time_ms": _over(
             sum((run.waited_ms + run.fetch_wait_ms) * run.rows_in for run in runs), tuples
         ),
         "worker_outbound_batch_sending_time_ms": _over(sum(run.write_ms for run in sending), len(sending)),
         "worker_outbound_batches_per_second": len(sending) / seconds,
-        "worker_task_run_ms_per_second": sum(run.run_ms for run in runs) / seconds,
         "worker_task_cpu_ms_per_second": sum(run.cpu_ms for run in runs) / seconds,
         "worker_task_deserialize_ms_per_second": sum(run.deserialize_ms for run in runs) / seconds,
         "worker_task_gc_ms_per_second": sum(run.gc_ms for run in runs) / seconds,
@@ -288,7 +331,7 @@ def slowness(runs: Iterable[TaskRun]) -> dict[str, float]:
     that its tasks took is compared with what the same tuples take on average over all workers, operator by operator.
     Both are raised by a fifth of a second: a task of 5 ms that once took 50 is no reason to suspect anybody.
     """
-    useful = [run for run in runs if run.rows_in and not run.failed]
+    useful = [run for run in _timed(runs) if run.rows_in and not run.failed]
     time: defaultdict[str | None, float] = defaultdict(float)
     rows: defaultdict[str | None, int] = defaultdict(int)
     for run in useful:

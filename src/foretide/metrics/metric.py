@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from foretide.formatting import format_number
+
 
 class Level(StrEnum):
     """What a figure describes. Its subject is the id of one of them."""
@@ -30,6 +32,28 @@ class Metric:
     unit: str
     level: Level
     meaning: str
+
+    @property
+    def symbol(self) -> str:
+        """The unit behind a figure; empty for numbers and ratios."""
+        return "" if self.unit in {"number", "ratio"} else self.unit
+
+    @property
+    def words(self) -> str:
+        """Its name in words, without its level and its unit.
+
+        >>> Metric("worker_tuple_execution_time_ms", "ms", Level.WORKER, "").words
+        'tuple execution time'
+        """
+        return self.name.removeprefix(f"{self.level}_").removesuffix(f"_{self.unit}").replace("_", " ")
+
+    def figure(self, value: float) -> str:
+        """A value with its unit.
+
+        >>> Metric("worker_heap_bytes", "bytes", Level.WORKER, "").figure(12345.6)
+        '12,346 bytes'
+        """
+        return f"{format_number(value)} {self.symbol}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """How many tuples may be in flight: max-spout-pending, tuned while the query runs.
 
-A tuner is a value with two pure methods, `start(limit)` and `step(state, observation)`; a state goes in, the
-next state and the limit come out, and the caller keeps one state for each source. `ProgressTuner` is Storm's
+A tuner is a value with pure methods, `start(limit)` and `step(state, observation)`; a state goes in, the next state and
+the limit come out, and the caller keeps one state for each source. A caller that did not carry a step out, or not in
+full, says so by `resume(state, before, limit)`. `ProgressTuner` is Storm's
 (storm-at-twitter section 3.3). `LatencyTuner` holds a latency target: by Little's law the time in flight is the
 number in flight over the throughput, so when the limit binds, latency follows it. The limit goes straight down when
 the target is missed, and slowly up while latency is well below it.
@@ -104,6 +105,15 @@ class ProgressTuner:
         """A source at `limit` that has not been tuned yet."""
         return ProgressState(min(max(limit, self.min_limit), self.max_limit))
 
+    def resume(self, state: ProgressState, before: int, limit: int) -> ProgressState:
+        """The state with `limit` in force, whatever the last step asked for; `before` was in force when it did.
+
+        A step that was stopped is no change. A limit that is no part of the way to what was asked for is a new start.
+        """
+        if limit == before != state.limit:
+            return replace(state, limit=limit, action=TunerMove.NO_CHANGE, before_increase=0)
+        return replace(state, limit=limit) if _on_the_way(before, limit, state.limit) else self.start(limit)
+
     def step(self, state: ProgressState, seen: Observation) -> tuple[ProgressState, TunerStep]:
         """One period of the paper's state machine."""
         if state.progress is None:
@@ -150,6 +160,11 @@ class ProgressTuner:
         return after, TunerStep(limit, TunerMove.NO_CHANGE, reason)
 
 
+def _on_the_way(before: int, limit: int, wanted: int) -> bool:
+    """Whether a limit is what was wanted, or part of the way there."""
+    return min(before, wanted) <= limit <= max(before, wanted)
+
+
 _BINDING = 0.9
 
 
@@ -192,6 +207,13 @@ class LatencyTuner:
     def start(self, limit: int) -> LatencyState:
         """A source at `limit` that has not been tuned yet."""
         return LatencyState(min(max(limit, self.min_limit), self.max_limit))
+
+    def resume(self, state: LatencyState, before: int, limit: int) -> LatencyState:
+        """The state with `limit` in force, whatever the last step asked for; `before` was in force when it did.
+
+        Queues drain after a cut only if it was carried out, at least in part.
+        """
+        return LatencyState(limit, settling=state.settling and state.limit <= limit < before)
 
     def step(self, state: LatencyState, seen: Observation) -> tuple[LatencyState, TunerStep]:
         """One period: cut at once, wait a period for queues to drain, grow only where growing can matter."""

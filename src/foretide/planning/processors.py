@@ -7,6 +7,7 @@ Where we depart from the paper as printed, and why:
   1) and loops for ever on targets that cannot (visits above 1). Here each operator is weighed by its visits.
 - Algorithm 2 calls Algorithm 1 afresh for each processor. Every answer of Algorithm 1 is a prefix of the
   next, so one greedy order and a search in it give the same answer.
+- Where each processor has a queue of its own (`Operator.own_queues`), waits are those of such queues.
 - An operator to which nothing comes keeps one processor. Processors that would bring nothing are left over.
 
 drs proves that the gain of one more processor shrinks with each one an operator has. So the greedy choice is a merge of
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretide.errors import BudgetTooSmallError, IdleNetworkError, LatencyOutOfReachError, OverloadError
-from foretide.queueing.sojourn import fewest_array, mmk_wait_curves
+from foretide.queueing.sojourn import fewest_array, mmk_wait_curves, own_queue_wait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,7 +150,8 @@ def _queues(network: Network, pools: Mapping[str, int]) -> Queues:
         short = np.flatnonzero(room < 0).tolist()
         busy = {network.names[i]: float(loads[i]) / limits[i] for i in short}
         raise OverloadError(busy, {network.names[i]: int(first[i]) for i in short})
-    return Queues(first, loads, loads * network.variability_array, room)
+    scvs = np.where(network.own_queue_array, network.scv_arrays, np.nan)
+    return Queues(first, loads, loads * network.variability_array, room, scvs)
 
 
 def _sojourn(network: Network, order: GreedyOrder, steps: int) -> float:
@@ -180,12 +182,15 @@ class Queues:
         loads: Offered work in processors, lambda / mu.
         weights: Tuples waiting for each unit of M/M/k wait: lambda / mu * (a + s) / 2.
         room: Processors each may still get; where there is no limit, a very large number.
+        own: For operators with a queue for each processor the squared variation coefficients of arrivals (first row)
+            and services; nan for the others. None if there are no such operators.
     """
 
     first: Floats
     loads: Floats
     weights: Floats
     room: Ints
+    own: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +247,11 @@ def _curves(queues: Queues, chosen: Chosen, lengths: Ints) -> tuple[list[Floats]
     """
     curves = mmk_wait_curves(queues.first[chosen], queues.loads[chosen], int(lengths.max()) + 1)
     curves *= queues.weights[chosen, None]
+    if queues.own is not None and not np.isnan(queues.own).all():
+        arrivals, services = queues.own[:, chosen, None]
+        loads, servers = queues.loads[chosen, None], queues.first[chosen, None] + np.arange(curves.shape[1])
+        waits = loads * own_queue_wait(servers, loads, arrivals, services)
+        curves = np.where(np.isnan(arrivals), curves, waits)
     gains = np.minimum.accumulate(curves[:, :-1] - curves[:, 1:], axis=1)
     ends = lengths.tolist()
     waiting = [row[: end + 1] for row, end in zip(curves, ends, strict=True)]

@@ -139,20 +139,32 @@ def _wanted(
 ) -> Allocation:
     """As drs IV-B has it: (i) a shortage, (ii) overprovisioning, (iii) or the best split of what there is.
 
-    The model leaves out networks and pauses. Where it has been off by a factor for what runs now, T_max is
-    divided by that factor, so that it is the measured time that meets T_max.
+    The model leaves out transport and whatever else takes time beside the operators, which processors cannot
+    change. What was measured beyond its estimate for what runs now is taken off T_max, so that it is the measured
+    time that meets T_max. If that leaves too little, the model may have been off by a factor instead.
     """
     held = sum(current.values())
     if goals.t_max is None:
         return assign_processors(network, held, pools)
-    bias = max(measured / estimate, 1.0) if 0 < estimate < math.inf else 1.0
     if measured > goals.t_max or math.isinf(estimate):
-        return min_processors(network, goals.t_max / bias, pools)
+        return _fewest(network, goals.t_max, measured, estimate, pools)
     if measured < goals.t_min:
-        fewer = min_processors(network, goals.t_max / bias, pools)
+        fewer = _fewest(network, goals.t_max, measured, estimate, pools)
         if fewer.total < held:
             return fewer
     return assign_processors(network, held, pools)
+
+
+def _fewest(
+    network: Network, t_max: float, measured: float, estimate: float, pools: Mapping[str, int] | None
+) -> Allocation:
+    """The fewest processors with which the measured time is expected to meet T_max."""
+    try:
+        return min_processors(network, t_max - max(measured - estimate, 0.0), pools)
+    except LatencyOutOfReachError:
+        if estimate < measured:
+            return min_processors(network, t_max * estimate / measured, pools)
+        raise
 
 
 def _weigh(network: Network, current: Mapping[str, int], wanted: Allocation, goals: Goals, estimate: float) -> Proposal:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -10,18 +9,19 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from foretide.errors import ModelError, OverloadError, Problem
+from foretide.formatting import format_duration, format_number, shorten
+from foretide.planning.alternatives import VISIBLE, Alternative, next_best, slower
 from foretide.planning.batches import BatchPlan, batch_model, min_cores, plan_batches
 from foretide.planning.processors import Allocation, assign_processors, min_processors
 from foretide.queueing.completion import CompletionTime, expected_completion_time
+from foretide.queueing.fields import MAX_COUNT, POSITIVE_SECONDS
 from foretide.queueing.sojourn import expected_sojourns, expected_total_sojourn, mmk_wait, utilization
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from numpy.typing import NDArray
-
     from foretide.queueing.model import BatchCosts, Model
-    from foretide.queueing.network import Floats, Network
+    from foretide.queueing.network import Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,11 @@ def what_if(model: Model, budget: int | None = None, latency: float | None = Non
     """
     if (budget is None) == (latency is None):
         raise ModelError([Problem("question", "needs a budget or a latency, not both", "Give one.")])
-    if budget is not None and budget < 1:
-        raise ModelError([Problem("question", f"budget is {budget}", "Give 1 or more.")])
-    if latency is not None and not latency > 0:
-        raise ModelError([Problem("question", f"latency is {latency:g}", "Give seconds above 0.")])
+    if budget is not None and not 1 <= budget <= MAX_COUNT:
+        wanted = f"Give a whole number between 1 and {MAX_COUNT:,}."
+        raise ModelError([Problem("question", f"budget is {shorten(budget)}", wanted)])
+    if latency is not None and not POSITIVE_SECONDS.holds(latency):
+        raise ModelError([Problem("question", f"latency is {shorten(latency)}", f"Give seconds, {POSITIVE_SECONDS}.")])
     if model.micro_batch is not None:
         return _batches(model, model.micro_batch, budget, latency)
     return _pipeline(model, budget, latency)
@@ -179,98 +180,21 @@ def _batches_now(model: Model, costs: BatchCosts) -> float | None:
     return now.steady(rate).mean_latency if rate < now.highest_rate else float("inf")
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """Another allocation of as many processors, and its expected total sojourn time in seconds."""
-
-    processors: Mapping[str, int]
-    expected_total_sojourn: float
-
-
-def next_best(
-    network: Network, best: Mapping[str, int], pools: Mapping[str, int] | None = None, count: int = 3
-) -> list[Alternative]:
-    """The `count` best allocations after `best` with the same total, best first.
-
-    Every allocation that is not the best gets no worse by moving some one processor, so walking from the best
-    along such moves, always on from the best seen, meets them in order.
-
-    >>> from foretide.queueing.network import Flow, Network, Operator
-    >>> network = Network((Operator("a", 2.0), Operator("b", 2.5)), (Flow("a", "b"),), {"a": 5.0})
-    >>> [alternative.processors for alternative in next_best(network, {"a": 5, "b": 4}, count=2)]
-    [{'a': 4, 'b': 5}, {'a': 6, 'b': 3}]
-    """
-    limits = np.array([(pools or {}).get(name, 1 << 40) for name in network.names])
-    start = tuple(best[name] for name in network.names)
-    queue = [(_tuples(network, np.array(start)), start)]
-    seen = {start}
-    found: list[tuple[float, tuple[int, ...]]] = []
-    while queue and len(found) <= count:
-        tuples, counts = heapq.heappop(queue)
-        found.append((tuples, counts))
-        for move in _moves(network, np.array(counts), tuples, limits):
-            if move[1] not in seen:
-                seen.add(move[1])
-                heapq.heappush(queue, move)
-    return [
-        Alternative(dict(zip(network.names, counts, strict=True)), tuples / network.external_rate)
-        for tuples, counts in found[1:]
-    ]
-
-
-def _tuples(network: Network, counts: NDArray[np.int64]) -> float:
-    """Mean tuples in the network, waiting and in service."""
-    return float((_waiting(network, counts) + network.load_array).sum())
-
-
-def _waiting(network: Network, counts: NDArray[np.int64]) -> Floats:
-    waits: Floats = network.variability_array * network.load_array * mmk_wait(counts, network.load_array)
-    return waits
-
-
-def _moves(
-    network: Network, counts: NDArray[np.int64], tuples: float, limits: NDArray[np.int64]
-) -> Iterator[tuple[float, tuple[int, ...]]]:
-    """Every way to move one processor that leaves the network stable."""
-    now = _waiting(network, counts)
-    givers = np.flatnonzero(counts - 1 > network.load_array)
-    losses = _waiting(network, np.maximum(counts - 1, np.floor(network.load_array) + 1)) - now
-    gains = now - _waiting(network, counts + 1)
-    for giver in givers.tolist():
-        for taker in np.flatnonzero(counts < limits).tolist():
-            if giver != taker:
-                moved = counts.copy()
-                moved[giver] -= 1
-                moved[taker] += 1
-                yield float(tuples + losses[giver] - gains[taker]), tuple(moved.tolist())
-
-
 def explain(answer: WhatIf | BatchWhatIf) -> list[str]:
     """Sentences that say what was chosen, where the time goes, and what comes next."""
     return [*(_explain_pipeline(answer) if isinstance(answer, WhatIf) else _explain_batches(answer))]
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the unit one would say: 1.5 s, 250 ms.
-
-    >>> duration(1.5), duration(0.25), duration(4e-5), duration(math.inf)
-    ('1.5 s', '250 ms', '0.04 ms', 'without end')
-    """
-    if math.isinf(seconds):
-        return "without end"
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
 
 
 def _explain_pipeline(answer: WhatIf) -> Iterator[str]:
     allocation = answer.allocation
     total = allocation.expected_total_sojourn
     verb = "split best as" if answer.asked == "budget" else "are the minimum, as"
-    count = f"{allocation.total} processor{'s' if allocation.total > 1 else ''}"
-    yield f"{count} {verb} {_ratio(allocation.processors)}: {duration(total)} in all operators."
+    count = f"{allocation.total:,} processor{'s' if allocation.total > 1 else ''}"
+    yield f"{count} {verb} {_ratio(allocation.processors)}: {format_duration(total)} in all operators."
     if answer.completion.expected < total * (1 - 1e-9):
         yield (
             f"Forked branches run side by side, so a tuple tree is fully processed after about "
-            f"{duration(answer.completion.expected)}."
+            f"{format_duration(answer.completion.expected)}."
         )
     busiest = next(line for line in answer.operators if line.name == answer.bottleneck)
     yield (
@@ -280,10 +204,9 @@ def _explain_pipeline(answer: WhatIf) -> Iterator[str]:
     yield _next_processor(answer, total)
     if answer.alternatives:
         second = answer.alternatives[0]
-        slower = second.expected_total_sojourn / total - 1
-        yield f"The next best, {_ratio(second.processors)}, takes {slower:.2%} longer."
+        yield f"The next best, {_ratio(second.processors)}, takes {slower(second, total)}."
     if allocation.spare:
-        yield f"{allocation.spare} of the budget are left over: they would bring nothing."
+        yield f"{allocation.spare:,} of the budget are left over: they would bring nothing."
     if answer.now is not None:
         yield _compared(answer.now, total)
 
@@ -294,25 +217,26 @@ def _next_processor(answer: WhatIf, total: float) -> str:
         return "Every pool is used up; one more processor would need a larger pool."
     helped = max(free, key=lambda line: line.next_gain)
     share = helped.next_gain / total
+    if share < VISIBLE:
+        return "One more processor would make no difference."
     return f"One more processor would help {helped.name} most, by {share:.2%} of the time."
 
 
 def _explain_batches(answer: BatchWhatIf) -> Iterator[str]:
     plan, steady = answer.plan, answer.plan.steady
     yield (
-        f"{plan.cores} cores with {_ratio(plan.replicas)} replicas: batches of {duration(steady.length)} "
-        f"every {duration(steady.interval)}, {steady.rows:.4g} rows each."
+        f"{plan.cores:,} cores with {_ratio(plan.replicas)} replicas: batches of {format_duration(steady.length)} "
+        f"every {format_duration(steady.interval)}, {format_number(steady.rows)} rows each."
     )
     yield (
-        f"A row is committed {duration(steady.mean_latency)} after it arrives on average, "
-        f"{duration(steady.latency(0.95))} in 95 % of cases."
+        f"A row is committed {format_duration(steady.mean_latency)} after it arrives on average, "
+        f"{format_duration(steady.latency(0.95))} in 95 % of cases."
     )
-    yield f"{duration(plan.model.overhead)} of each batch are fixed cost, whatever the number of rows."
+    yield f"{format_duration(plan.model.overhead)} of each batch are fixed cost, whatever the number of rows."
     slowest = answer.stage_seconds[answer.bottleneck]
-    yield f"The bottleneck is {answer.bottleneck}: {duration(slowest)} of each batch."
-    yield (
-        f"Batches settle up to {plan.model.highest_rate:.4g} rows a second; {steady.utilization:.0%} of that arrive."
-    )
+    yield f"The bottleneck is {answer.bottleneck}: {format_duration(slowest)} of each batch."
+    highest = format_number(plan.model.highest_rate)
+    yield f"Batches settle up to {highest} rows a second; {steady.utilization:.0%} of that arrive."
     if answer.now is not None:
         yield _compared(answer.now, steady.mean_latency)
 
@@ -321,9 +245,10 @@ def _compared(now: float, planned: float) -> str:
     if math.isinf(now):
         return "As it is now it cannot keep up: queues grow for ever."
     change = now / planned - 1
-    if abs(change) < 5e-5:  # noqa: PLR2004
-        return f"As it is now it takes {duration(now)}: the same."
-    return f"As it is now it takes {duration(now)}: {abs(change):.2%} {'more' if change > 0 else 'less'}."
+    if abs(change) < VISIBLE:
+        return f"As it is now it takes {format_duration(now)}: the same."
+    word = "more" if change > 0 else "less"
+    return f"As it is now it takes {format_duration(now)}: {100 * abs(change):,.2f}% {word}."
 
 
 def _ratio(counts: Mapping[str, int]) -> str:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from foretide.graphs import components
 from foretide.queueing.sojourn import erlang_c, expected_sojourns, expected_total_sojourn, processor_array
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _POINTS = 4096
 _TAIL = 1e-9
 _SETTLED = 1e-12
 _MAX_ROUNDS = 20_000
+_MAX_UPDATES, _MIN_ROUNDS, _MAX_LATTICES = 8_000, 50, 40
 _MAX_PHASES = 50
 
 
@@ -97,16 +99,14 @@ def _longest_branch(network: Network, sojourns: Floats) -> float:
 
 def _expected_maximum(network: Network, processors: Mapping[str, int], horizon: float) -> float:
     """Refine the lattice until it spans all that matters and not much more."""
-    while True:
+    for _ in range(_MAX_LATTICES):
         step = horizon / _POINTS
         tails = _tails(network, _sojourn_probabilities(network, processors, step))
         reach = int(np.count_nonzero((tails > _TAIL).any(axis=0)))
-        if reach < _POINTS // 4:
-            horizon = 2 * max(reach, 1) * step
-        elif reach == _POINTS:
-            horizon *= 2
-        else:
-            return float(network.external_array @ tails.sum(axis=1)) * step / network.external_rate
+        if _POINTS // 4 <= reach < _POINTS:
+            break
+        horizon = 2 * max(reach, 1) * step if reach < _POINTS else 2 * horizon
+    return float(network.external_array @ tails.sum(axis=1)) * step / network.external_rate
 
 
 def _sojourn_probabilities(network: Network, processors: Mapping[str, int], step: float) -> Floats:
@@ -126,16 +126,22 @@ def _sojourn_probabilities(network: Network, processors: Mapping[str, int], step
 def _tails(network: Network, sojourns: Floats) -> Floats:
     """P(C_i > t) on the lattice, as the fixed point of C_i = S_i + max of its children's C.
 
-    Starting from trees without children, each round adds a generation, so a loop that dies out converges.
+    Operators are taken after those that they send to, so only loops need several rounds. Starting from trees without
+    children, each round adds a generation, so a loop that dies out converges. One that hardly does is cut off.
     """
     kernels = np.fft.rfft(sojourns, 2 * _POINTS, axis=1)
     done = np.ones_like(sojourns)
-    for _ in range(_MAX_ROUNDS):
-        children = np.array([_all_done(network, i, done) for i in range(len(done))])
-        after = np.fft.irfft(kernels * np.fft.rfft(children, 2 * _POINTS, axis=1), axis=1)[:, :_POINTS]
-        before, done = done, np.clip(after, 0.0, 1.0)
-        if np.abs(done - before).max() < _SETTLED:
-            break
+    for members in reversed(components(network.successors)):
+        in_loop = any(set(members) <= set(loop) for loop in network.loops)
+        for _ in range(max(_MAX_UPDATES // len(members), _MIN_ROUNDS) if in_loop else 1):
+            change = 0.0
+            for i in reversed(members):
+                children = np.fft.rfft(_all_done(network, i, done), 2 * _POINTS)
+                after = np.clip(np.fft.irfft(kernels[i] * children)[:_POINTS], 0.0, 1.0)
+                change = max(change, float(np.abs(after - done[i]).max()))
+                done[i] = after
+            if change < _SETTLED:
+                break
     tails: Floats = 1.0 - done
     return tails
 

@@ -28,10 +28,21 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from foretide.errors import ModelError, Problem
+from foretide.formatting import format_number
+from foretide.queueing.fields import (
+    AMOUNT,
+    ARRIVALS,
+    DURATION,
+    FACTOR,
+    MAX_COUNT,
+    POSITIVE_SECONDS,
+    RATE,
+    SECONDS,
+    FieldReader,
+)
 from foretide.queueing.model import (
     ArrivalCurve,
     BatchCosts,
@@ -45,7 +56,11 @@ from foretide.queueing.model import (
 from foretide.queueing.network import Flow, Network, Operator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+
+_MAX_OPERATORS = 200
+_MAX_SEED = (1 << 63) - 1
 
 
 def model_from_toml(text: str) -> Model:
@@ -65,21 +80,25 @@ def model_from_toml(text: str) -> Model:
         ModelError: The text is not TOML, or a field is invalid; lists every problem.
         LoopGainError: A loop returns at least as much as it takes in.
     """
-    try:
-        return model_from(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise ModelError([Problem("file", f"is not valid TOML: {error}", "Correct that line.")]) from error
+    return model_from(_parsed(tomllib.loads, text, "TOML"))
 
 
 def model_from_json(text: str) -> Model:
     """Read a model from JSON with the same names as the TOML file, such as a measured snapshot."""
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ModelError([Problem("file", f"is not valid JSON: {error}", "Correct that line.")]) from error
+    data = _parsed(json.loads, text, "JSON")
     if not isinstance(data, dict):
         raise ModelError([Problem("file", "is not a JSON object", "Start it with {.")])
     return model_from(data)
+
+
+def _parsed(parse: Callable[[str], Any], text: str, language: str) -> Any:
+    try:
+        return parse(text)
+    except RecursionError:
+        raise ModelError([Problem("file", "is nested too deeply", "Give tables of plain values.")]) from None
+    except ValueError as error:
+        reason = "it has a number of too many digits" if "digits" in str(error) else str(error)
+        raise ModelError([Problem("file", f"is not valid {language}: {reason}", "Correct that line.")]) from error
 
 
 def model_from(data: Mapping[str, Any]) -> Model:
@@ -90,15 +109,17 @@ def model_from(data: Mapping[str, Any]) -> Model:
     external: dict[str, float] = {}
     processors: dict[str, int] = {}
     pools: dict[str, int] = {}
-    for entry in file.tables("operator"):
+    for entry in file.tables("operator", _MAX_OPERATORS):
         operator = _operator(entry)
         operators.append(operator)
-        external[operator.name] = entry.number("arrivals", 0.0)
+        external[operator.name] = entry.number("arrivals", 0.0, ARRIVALS)
         for counts, name in ((processors, "processors"), (pools, "pool")):
             count = entry.whole(name, None, minimum=1)
             if count is not None:
                 counts[operator.name] = count
-    flows = [Flow(entry.text("from"), entry.text("to"), entry.number("gain", 1.0)) for entry in file.tables("flow")]
+    flows = [
+        Flow(entry.text("from"), entry.text("to"), entry.number("gain", 1.0, AMOUNT)) for entry in file.tables("flow")
+    ]
     micro_batch = _micro_batch(file.table_of("micro_batch"))
     simulation = _simulation(file.table_of("simulation"), {operator.name for operator in operators})
     file.finish()
@@ -119,18 +140,27 @@ def _network(
         network = Network(tuple(operators), tuple(flows), external)
     except ModelError as error:
         raise ModelError([*problems, *error.problems]) from error
+    problems += _load_problems(network)
     if problems:
         raise ModelError(problems)
     return network
 
 
+def _load_problems(network: Network) -> Iterator[Problem]:
+    """Loads that gains and loops blow up beyond what is planned, although each field is within its bounds."""
+    for name, rate, load in zip(network.names, network.arrival_array, network.load_array, strict=True):
+        if not load <= MAX_COUNT:
+            what = f"{format_number(rate)} tuples a second arrive, work for {format_number(load)} processors"
+            remedy = f"Lower the arrivals or gains before it, or raise service_rate: at most {MAX_COUNT:,} are planned."
+            yield Problem(f"operator '{name}'", what, remedy)
+
+
 def _operator(entry: FieldReader) -> Operator:
-    # Network checks the values; here they only have to be numbers.
     return Operator(
         name=entry.text("name"),
-        service_rate=entry.number("service_rate", 1.0, needed=True),
-        service_scv=entry.number("service_scv", 1.0),
-        arrival_scv=entry.number("arrival_scv", 1.0),
+        service_rate=entry.number("service_rate", 1.0, RATE, needed=True),
+        service_scv=entry.number("service_scv", 1.0, AMOUNT),
+        arrival_scv=entry.number("arrival_scv", 1.0, AMOUNT),
         splits=entry.flag("splits"),
     )
 
@@ -138,13 +168,13 @@ def _operator(entry: FieldReader) -> Operator:
 def _micro_batch(table: FieldReader | None) -> BatchCosts | None:
     if table is None:
         return None
-    work = table.number("work_per_row", math.nan, above=0.0)
+    work = table.seconds("work_per_row", math.nan, POSITIVE_SECONDS)
     costs = BatchCosts(
         cores=table.whole("cores", 1, minimum=1, needed=True),
-        fixed_cost=table.amount("fixed_cost", 0.0),
-        task_cost=table.amount("task_cost", 0.0),
+        fixed_cost=table.seconds("fixed_cost", 0.0),
+        task_cost=table.seconds("task_cost", 0.0),
         work_per_row=None if math.isnan(work) else work,
-        trigger=table.amount("trigger", 0.0),
+        trigger=table.seconds("trigger", 0.0),
     )
     table.finish()
     return costs
@@ -156,9 +186,9 @@ def _simulation(table: FieldReader | None, operators: set[str]) -> SimulationPla
     modes: tuple[Mode, ...] = get_args(Mode)
     plan = SimulationPlan(
         mode=table.choice("mode", modes, "pipeline"),
-        duration=table.number("duration", 60.0, above=0.0),
-        warm_up=table.amount("warm_up", 0.0),
-        seed=table.whole("seed", 0, minimum=0),
+        duration=table.seconds("duration", 60.0, DURATION),
+        warm_up=table.seconds("warm_up", 0.0),
+        seed=table.whole("seed", 0, minimum=0, maximum=_MAX_SEED),
         curve=_curve(table),
         slow_workers=tuple(_slow_worker(entry, operators) for entry in table.tables("slow_worker")),
         failures=tuple(_failure(entry, operators) for entry in table.tables("failure")),
@@ -171,35 +201,29 @@ def _simulation(table: FieldReader | None, operators: set[str]) -> SimulationPla
 def _curve(table: FieldReader) -> ArrivalCurve:
     shapes: tuple[CurveShape, ...] = get_args(CurveShape)
     shape = table.choice("curve_shape", shapes, "steps")
-    points = table.take("curve") or []
-    try:
-        curve = tuple((float(at), float(factor)) for at, factor in points)
-    except (TypeError, ValueError):
-        curve = ((-1.0, -1.0),)
-    times = [at for at, _ in curve]
-    if times != sorted(times) or not all(math.isfinite(n) and n >= 0 for point in curve for n in point):
-        remedy = "Give [[seconds, factor], ...] in order of time, none below 0."
-        table.problems.append(Problem("simulation", f"curve is {points!r}", remedy))
-        return ArrivalCurve((), shape)
-    return ArrivalCurve(curve, shape)
+    points = table.pairs("curve", SECONDS, AMOUNT)
+    times = [at for at, _ in points]
+    if times != sorted(times):
+        table.problems.append(Problem(table.where, "the times of curve go back", "Give them in order of time."))
+    return ArrivalCurve(points, shape)
 
 
 def _slow_worker(entry: FieldReader, operators: set[str]) -> SlowWorker:
     return SlowWorker(
-        operator=entry.choice("operator", sorted(operators), entry.text("operator")),
+        operator=entry.choice("operator", sorted(operators), "", needed=True),
         replica=entry.whole("replica", 0, minimum=0),
-        factor=entry.number("factor", 1.0, above=0.0, needed=True),
-        start=entry.amount("start", 0.0),
-        end=entry.number("end", math.inf, above=0.0, infinite=True),
+        factor=entry.number("factor", 1.0, FACTOR, needed=True),
+        start=entry.seconds("start", 0.0),
+        end=entry.end("end", POSITIVE_SECONDS),
     )
 
 
 def _failure(entry: FieldReader, operators: set[str]) -> Failure:
     return Failure(
-        operator=entry.choice("operator", sorted(operators), entry.text("operator")),
+        operator=entry.choice("operator", sorted(operators), "", needed=True),
         replica=entry.whole("replica", 0, minimum=0),
-        at=entry.amount("at", 0.0, needed=True),
-        lasts=entry.number("lasts", 1.0, above=0.0, needed=True),
+        at=entry.seconds("at", 0.0, needed=True),
+        lasts=entry.seconds("lasts", 1.0, POSITIVE_SECONDS, needed=True),
     )
 
 
@@ -212,121 +236,3 @@ def _routes(table: FieldReader | None, operators: set[str]) -> dict[str, tuple[f
             table.problems.append(Problem(table.where, f"the weights of '{name}' add up to 0", "Give some."))
     table.finish()
     return routes
-
-
-T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class FieldReader:
-    """One table of a file. Read each known field, then `finish` to report the others.
-
-    >>> problems: list[Problem] = []
-    >>> table = FieldReader({"gain": "much", "gian": 2}, "flow 1", problems)
-    >>> table.number("gain", 1.0)
-    1.0
-    >>> table.finish()
-    >>> [problem.what for problem in problems]
-    ["gain is 'much'", "unknown field 'gian'"]
-    """
-
-    table: Mapping[str, Any]
-    where: str
-    problems: list[Problem]
-    known: set[str] = field(default_factory=set)
-
-    def take(self, name: str) -> Any:
-        """The field as it is; None if it is missing."""
-        self.known.add(name)
-        return self.table.get(name)
-
-    def _refuse(self, name: str, value: object, wanted: str, default: T) -> T:
-        what = f"'{name}' is missing" if value is None else f"{name} is {value!r}"
-        self.problems.append(Problem(self.where, what, f"Give {wanted}."))
-        return default
-
-    def number(
-        self, name: str, default: float, *, above: float = -math.inf, needed: bool = False, infinite: bool = False
-    ) -> float:
-        """A number greater than `above` (which is excluded), finite unless `infinite`."""
-        value = self.take(name)
-        if value is None and not needed:
-            return default
-        wanted = "a number" if above == -math.inf else f"a number above {above:g}"
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return self._refuse(name, value, wanted, default)
-        fits = value > above and (infinite or math.isfinite(value))
-        return float(value) if fits else self._refuse(name, value, wanted, default)
-
-    def amount(self, name: str, default: float, *, needed: bool = False) -> float:
-        """A number that is 0 or more."""
-        value = self.number(name, default, needed=needed)
-        return value if value >= 0 else self._refuse(name, value, "0 or more", default)
-
-    def whole(self, name: str, default: T, *, minimum: int, needed: bool = False) -> int | T:
-        """A whole number from `minimum` on."""
-        value = self.take(name)
-        if value is None and not needed:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-            return self._refuse(name, value, f"a whole number, {minimum} or more", default)
-        return value
-
-    def text(self, name: str) -> str:
-        """A text that must be there and not be empty."""
-        value = self.take(name)
-        return value if isinstance(value, str) and value else self._refuse(name, value, "a text", "")
-
-    def flag(self, name: str) -> bool:
-        """True or false; false if it is not there."""
-        value = self.take(name)
-        if value is None or isinstance(value, bool):
-            return bool(value)
-        return self._refuse(name, value, "true or false", default=False)
-
-    def choice(self, name: str, choices: Iterable[T], default: T) -> T:
-        """One of a few words."""
-        value = self.take(name)
-        for word in choices:
-            if value == word:
-                return word
-        wanted = "one of " + ", ".join(str(word) for word in choices)
-        return default if value is None else self._refuse(name, value, wanted, default)
-
-    def numbers(self, name: str) -> tuple[float, ...]:
-        """A list of numbers, 0 or more."""
-        value = self.take(name)
-        if isinstance(value, list) and all(_is_amount(item) for item in value):
-            return tuple(float(item) for item in value)
-        return self._refuse(name, value, "a list of numbers, 0 or more", ())
-
-    def table_of(self, name: str) -> FieldReader | None:
-        """A table within this one."""
-        value = self.take(name)
-        if isinstance(value, dict):
-            return FieldReader(value, name if self.where == "file" else f"{self.where}.{name}", self.problems)
-        return None if value is None else self._refuse(name, value, f"a table [{name}]", None)
-
-    def tables(self, name: str) -> Iterator[FieldReader]:
-        """The entries of a list of tables; each is finished when the next one is asked for."""
-        value = self.take(name)
-        if value is None:
-            return
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            self._refuse(name, value, f"tables [[{name}]]", None)
-            return
-        for number, item in enumerate(value, start=1):
-            entry = FieldReader(item, f"{name} {number}", self.problems)
-            yield entry
-            entry.finish()
-
-    def finish(self) -> None:
-        """Report fields that were not read: mostly misspelt ones."""
-        for name in self.table:
-            if name not in self.known:
-                known = ", ".join(sorted(self.known))
-                self.problems.append(Problem(self.where, f"unknown field '{name}'", f"Known are {known}."))
-
-
-def _is_amount(item: object) -> bool:
-    return isinstance(item, int | float) and not isinstance(item, bool) and math.isfinite(item) and item >= 0

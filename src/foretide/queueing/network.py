@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, slots=True)
 class Operator:
@@ -38,6 +40,8 @@ class Operator:
         splits: True if a processed tuple goes along at most ONE of the outgoing flows, with the gains as
             probabilities. False (a fork) if every flow gets its own tuples: of a gain of 2.3 two always and
             a third with probability 0.3, independently of the other flows.
+        own_queues: True if each processor has a queue of its own, and tuples are assigned to one at random when they
+            arrive: tasks of Spark's real-time mode. False for one queue that all processors take from, as in drs.
     """
 
     name: str
@@ -45,6 +49,7 @@ class Operator:
     service_scv: float = 1.0
     arrival_scv: float = 1.0
     splits: bool = False
+    own_queues: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +173,33 @@ class Network:
 
     @cached_property
     def load_array(self) -> Floats:
-        """Offered work lambda_i / mu_i by position: processors kept busy on average."""
-        loads: Floats = self.arrival_array / self.service_array
-        return loads
+        """Offered work lambda_i / mu_i by position: processors kept busy on average.
+
+        A load that is a whole number but for rounding is that number (0.6 / 0.2 is 3), so that every comparison of
+        a load with a number of processors gives the same answer.
+        """
+        with np.errstate(over="ignore"):
+            loads = self.arrival_array / self.service_array
+        whole = np.rint(loads)
+        with np.errstate(invalid="ignore"):
+            exact: Floats = np.where(np.abs(loads - whole) <= _ROUNDING * whole, whole, loads)
+        return exact
 
     @cached_property
     def variability_array(self) -> Floats:
         """What drs eq 5 multiplies the M/M/k wait by, (a_i + s_i) / 2, by position."""
         return np.array([(operator.arrival_scv + operator.service_scv) / 2 for operator in self.operators])
+
+    @cached_property
+    def own_queue_array(self) -> NDArray[np.bool_]:
+        """Which operators have a queue for each processor, by position."""
+        return np.array([operator.own_queues for operator in self.operators], dtype=bool)
+
+    @cached_property
+    def scv_arrays(self) -> tuple[Floats, Floats]:
+        """Squared variation coefficients of arrivals and of services, by position."""
+        arrivals = np.array([operator.arrival_scv for operator in self.operators], dtype=float)
+        return arrivals, np.array([operator.service_scv for operator in self.operators], dtype=float)
 
     @property
     def arrival_rates(self) -> dict[str, float]:

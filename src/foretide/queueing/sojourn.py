@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from foretide.queueing.network import Floats, Network
 
 _MAX_LOOP_SERVERS, _FIRST_BLOCK, _BLOCK = 200, 64, 512
-_NEGLIGIBLE, _ROUNDING = 1e-17, 1e-12
+_NEGLIGIBLE = 1e-17
 
 
 def erlang_c(servers: ArrayLike, load: ArrayLike) -> Floats:
@@ -50,6 +50,23 @@ def mmk_wait(servers: ArrayLike, load: ArrayLike) -> Floats:
     k, a = np.broadcast_arrays(np.asarray(servers, dtype=float), np.asarray(load, dtype=float))
     with np.errstate(divide="ignore"):
         wait: Floats = np.where(a < k, erlang_c(k, a) / np.maximum(k - a, 0.0), np.inf)
+    return wait
+
+
+def own_queue_wait(servers: Floats, load: Floats, arrival_scv: Floats, service_scv: Floats) -> Floats:
+    """Expected wait where each server has a queue of its own, in mean service times; infinite when overloaded.
+
+    Each of k queues gets every k-th tuple, at random, so that its arrivals vary by 1 + (a - 1) / k; the wait there is
+    drs eq 5 for one server.
+
+    >>> ones = np.ones(2)
+    >>> own_queue_wait(np.array([1.0, 2.0]), np.array([0.5, 1.0]), ones, ones).tolist()
+    [1.0, 1.0]
+    """
+    busy = load / servers
+    vary = (1 + (arrival_scv - 1) / servers + service_scv) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wait: Floats = np.where(busy < 1, vary * busy / (1 - busy), np.inf)
     return wait
 
 
@@ -131,16 +148,13 @@ def _unfinished(term: Floats, ratio: Floats, total: Floats) -> NDArray[np.bool_]
 
 
 def fewest_processors(network: Network) -> dict[str, int]:
-    """Processors below which an operator cannot keep up: floor(lambda/mu) + 1, so 1 where nothing arrives.
-
-    A load that is a whole number but for rounding counts as whole.
-    """
+    """Processors below which an operator cannot keep up: floor(lambda/mu) + 1, so 1 where nothing arrives."""
     return dict(zip(network.names, fewest_array(network).astype(int).tolist(), strict=True))
 
 
 def fewest_array(network: Network) -> Floats:
     """`fewest_processors` by position."""
-    fewest: Floats = np.floor(network.load_array * (1 + _ROUNDING)) + 1
+    fewest: Floats = np.floor(network.load_array) + 1
     return fewest
 
 
@@ -184,6 +198,35 @@ def expected_total_sojourn(network: Network, processors: Mapping[str, int]) -> f
     return float(network.arrival_array @ sojourns) / entering
 
 
+def expected_tuple_latency(network: Network, processors: Mapping[str, int] | None = None) -> float:
+    """Expected seconds from the entry of a tuple until one that was made of it leaves the network.
+
+    This is what is measured at the sinks. It is the sum of drs eq 4 only where every tuple makes exactly one: that sum
+    counts each of ten copies, and a filter's rest for a tenth. Without processors, nobody waits.
+
+    >>> from foretide.queueing.network import Flow, Network, Operator
+    >>> fork = Network((Operator("a", 10.0), Operator("b", 100.0)), (Flow("a", "b", 10.0),), {"a": 1.0})
+    >>> round(expected_tuple_latency(fork), 6)
+    0.11
+
+    Raises:
+        IdleNetworkError: Nothing enters the network.
+        OverloadError: Some operators cannot keep up.
+    """
+    if network.external_rate == 0:
+        raise IdleNetworkError
+    sojourns = 1.0 / network.service_array
+    if processors is not None:
+        _refuse_overload(network, processors)
+        sojourns = _sojourn_array(network, processor_array(network, processors))
+    rates = network.arrival_array
+    sent = (network.gains * rates[:, None]).T
+    origins = np.divide(sent, rates[:, None], out=np.zeros_like(sent), where=rates[:, None] > 0)
+    elapsed = np.linalg.solve(np.eye(len(rates)) - origins, sojourns)
+    leaving = np.where(network.gains.any(axis=1), 0.0, rates)
+    return float(np.average(elapsed, weights=leaving if leaving.any() else rates))
+
+
 def processor_array(network: Network, processors: Mapping[str, int]) -> Floats:
     """Processors by position; every operator must have at least one."""
     problems = [
@@ -198,6 +241,9 @@ def processor_array(network: Network, processors: Mapping[str, int]) -> Floats:
 
 def _sojourn_array(network: Network, processors: Floats) -> Floats:
     waits = network.variability_array * mmk_wait(processors, network.load_array)
+    if network.own_queue_array.any():
+        own = own_queue_wait(processors, network.load_array, *network.scv_arrays)
+        waits = np.where(network.own_queue_array, own, waits)
     sojourns: Floats = (waits + 1.0) / network.service_array
     return sojourns
 

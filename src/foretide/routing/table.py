@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from foretide.errors import RouteError
+from foretide.codec import parse_json
+from foretide.errors import CodecError, RouteError
 from foretide.routing.ring import DEFAULT_SLOTS, Ring, make_ring, resplit, slot_counts
 
 if TYPE_CHECKING:
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Format of the file. A reader that finds a newer one uses the default split and reports it."""
+
+MAX_VERSION = 2**62
+"""Versions are 64-bit numbers in Spark, and there has to be a next one."""
+
+MAX_POOL = 100_000
+"""Tasks behind an edge in a table that can be read; a larger number is damage, not a pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +114,17 @@ class RouteTable:
     def from_json(text: str) -> RouteTable:
         """Read a table back, checking all that Spark will rely on."""
         try:
-            data = json.loads(text)
+            data = parse_json(text)
             if not isinstance(data, dict):
                 raise RouteError("*", "the table is not a JSON object")
             if data.get("format") != FORMAT:
                 raise RouteError("*", f"the table has format {data.get('format')}, this release reads {FORMAT}")
+            version = data["version"]
+            if type(version) is not int or not 0 <= version <= MAX_VERSION:
+                raise ValueError(f"its version is not a whole number from 0 to {MAX_VERSION}")  # noqa: TRY301
             edges = {name: _parse_route(name, entry) for name, entry in data["edges"].items()}
-            return RouteTable(int(data["version"]), MappingProxyType(edges))
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            return RouteTable(version, MappingProxyType(edges))
+        except (CodecError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise RouteError("*", f"the table cannot be read ({error})") from error
 
 
@@ -131,8 +141,8 @@ def parse_ratio(edge: str, text: str) -> list[float]:
 
 
 def _checked(edge: str, pool: int, weights: Sequence[float], slots: int) -> Sequence[float]:
-    if pool < 1:
-        raise RouteError(edge, f"a pool of {pool} tasks cannot take a stream; it needs at least 1")
+    if not 1 <= pool <= MAX_POOL:
+        raise RouteError(edge, f"a pool of {pool} tasks cannot take a stream; it needs 1 to {MAX_POOL}")
     if len(weights) != pool:
         raise RouteError(
             edge, f"{len(weights)} weights for a pool of {pool} tasks; give one for each (0 bypasses a task)"
@@ -148,6 +158,8 @@ def _parse_route(edge: str, entry: Any) -> Route:
     pool, ring = entry["pool"], tuple(entry["ring"])
     if any(type(number) is not int for number in (pool, *ring)):  # Spark reads anything else as null
         raise RouteError(edge, "its pool and its ring are not all whole numbers")
+    if pool > MAX_POOL:
+        raise RouteError(edge, f"a pool has at most {MAX_POOL} tasks")
     if not ring or any(not 0 <= task < pool for task in ring):
         raise RouteError(edge, f"its ring is empty or names a task outside 0 to {pool - 1}")
     return Route(pool, ring)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from foretide.errors import JoinPlanError, PlanFormatError
+from foretide.control_folder.filesystem import HURRIED_LOCK_SECONDS
+from foretide.errors import ControlFolderError, JoinPlanError, PlanFormatError
 from foretide.joins.placement.plan_change import (
     BatchHistory,
     CommittedBatch,
@@ -24,6 +26,7 @@ from foretide.joins.placement.plan_change import (
     PlanState,
 )
 from foretide.joins.placement.timeline import Timeline, without_unfinished
+from foretide.runtime.threads import guarded
 
 if TYPE_CHECKING:
     from foretide.control_folder.folder import ControlFolder
@@ -35,6 +38,7 @@ ReadMaxima = Callable[[str, int], Maxima]
 """Reads the highest event times that the join of that name has held up to a batch."""
 
 _NO_TABLE = -1
+_MAX_UNSEEN = 1000
 log = logging.getLogger("foretide")
 
 
@@ -42,7 +46,8 @@ class JoinPlanPublisher:
     """The plan of one join and its file. `see` every batch, `adopt` plans; `problem` says what is in the way."""
 
     def __init__(self, folder: ControlFolder, name: str, read_maxima: ReadMaxima | None = None) -> None:
-        self.name, self._folder, self._read_maxima = name, folder, read_maxima
+        self.name, self._read_maxima = name, read_maxima
+        self._folder = folder.waiting(HURRIED_LOCK_SECONDS)  # batches are seen in the thread that follows the query
         self.spec: JoinSpec = folder.joins()[name]
         self.problem: str | None = None
         self.failures = 0
@@ -53,6 +58,7 @@ class JoinPlanPublisher:
         )
         self._pace = EventTimePace()
         self._gap_reported_at: int | None = None
+        self._unseen: deque[CommittedBatch] = deque(maxlen=_MAX_UNSEEN)
 
     # ---- the plan
 
@@ -89,24 +95,36 @@ class JoinPlanPublisher:
         """Give up a change that is under way."""
         with self._lock:
             if self._state.pending is not None:
-                self._publish(self._protocol.cancel(self._state))
+                guarded(
+                    lambda: self._publish(self._protocol.cancel(self._state)), f"a change of join '{self.name}' back"
+                )
 
     # ---- batches
 
     def see(self, report: BatchReport) -> None:
         """Take a batch in, in the order in which they were committed.
 
-        A batch with rows that reports nothing of the join counts as missing, so the join's state will be read.
+        A batch with rows that reports nothing of the join counts as missing, so the join's state will be read. While
+        the control folder cannot be changed, batches wait, and are taken in with a later one.
         """
         of_join = report.joins.get(self.name)
         if of_join is None and report.input_rows:
             return
-        batch = _committed(report, of_join)
         with self._lock:
-            self._fill_gap(batch)
-            self._pace = self._pace.including(batch)
-            self._publish(self._protocol.advance(self._state, batch))
-            self._folder.keep_join_past(self.name, self._state.history)
+            self._unseen.append(_committed(report, of_join))
+            try:
+                while self._unseen:
+                    self._take_in(self._unseen[0])
+                    self._unseen.popleft()
+                self._folder.keep_join_past(self.name, self._state.history)
+            except (ControlFolderError, JoinPlanError) as error:
+                self.problem = f"the plan of join '{self.name}' cannot be changed at present: {error}"
+                log.warning("%s", self.problem)
+
+    def _take_in(self, batch: CommittedBatch) -> None:
+        self._fill_gap(batch)
+        self._publish(self._protocol.advance(self._state, batch))
+        self._pace = self._pace.including(batch)
 
     def retry(self, reached: int | None = None) -> None:
         """A batch failed at a hard end: move it ahead, so that the next attempt succeeds."""
@@ -119,7 +137,7 @@ class JoinPlanPublisher:
         with self._lock:
             if partitions != self.spec.partitions:
                 self.spec = replace(self.spec, partitions=partitions)
-                self._folder.declare_join(self.name, self.spec)
+                guarded(lambda: self._folder.declare_join(self.name, self.spec), f"describing join '{self.name}'")
 
     def _fill_gap(self, batch: CommittedBatch) -> None:
         """Learn of batches that were never reported from what the join holds."""
@@ -157,17 +175,20 @@ class JoinPlanPublisher:
 
         def next_plan(found: Timeline | None) -> Timeline:
             nonlocal state
-            if found is not None and found != known:
+            if found is None:
+                raise PlanFormatError("the file is gone")
+            if found != known:
                 log.warning("join '%s': another process has written its plan; going on from that", self.name)
                 recovered = self._protocol.recover(found, state.history)
                 state = replace(recovered, held=state.held)
-            return found if found is not None and found == state.timeline else state.timeline
+            return found if found == state.timeline else state.timeline
 
         try:
             self._folder.change_join_plan(self.name, next_plan)
         except PlanFormatError:
-            log.exception("join '%s': its plan was damaged; the last one is put back", self.name)
-            self._folder.put_join_plan(self.name, state.timeline)
+            log.exception("join '%s': its plan was damaged or deleted; the last one is put back", self.name)
+            self._folder.put_join_plan(self.name, known)
+            self._folder.change_join_plan(self.name, next_plan)
         self._state = state
 
 

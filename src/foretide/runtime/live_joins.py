@@ -128,10 +128,11 @@ class Joins:
             name: LiveJoin(folder, name, read_maxima, windows, None if forecast is None else forecast(name))
             for name in folder.joins()
         }
+        self._closed = False
 
     def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
-        """Take a batch in."""
-        for join in self._joins.values():
+        """Take a batch in. Once closed nothing is done: another loop may change the plans now."""
+        for join in self._joins.values() if not self._closed else ():
             join.see(report)
 
     def adopt(self, join: str, plan: JoinPlan) -> None:
@@ -143,7 +144,7 @@ class Joins:
     def died(self, message: str) -> bool:
         """Whether a query died at the hard end of a change, which has then been moved: it may be started again."""
         failure = hard_end_failure(message)
-        if failure is None:
+        if failure is None or self._closed:
             return False
         for join in self._joins.values():
             join.publisher.retry(failure.reached)
@@ -152,6 +153,7 @@ class Joins:
 
     def close(self) -> None:
         """Take back all changes that are under way: nobody would finish them, and queries would run into hard ends."""
+        self._closed = True
         for join in self._joins.values():
             join.close()
 

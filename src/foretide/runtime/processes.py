@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,7 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS
 _XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 _MAX_WAITING = 2048
 _JOIN_SECONDS = 1.0
+_PARENT_POLL_SECONDS = 0.5
 
 
 def _environment() -> dict[str, str]:
@@ -187,6 +189,19 @@ def _write(pipe: IO[bytes], waiting: queue.Queue[Message | None]) -> None:
         while (message := waiting.get()) is not None:
             pipe.write(json.dumps(message).encode() + b"\n")
             pipe.flush()
+
+
+def end_with_parent(folder: Path) -> None:
+    """End this process, and remove its folder, once its parent has died, however that has ended."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_POLL_SECONDS)
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="foretide-parent", daemon=True).start()
 
 
 class Request(Protocol):

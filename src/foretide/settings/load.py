@@ -19,7 +19,9 @@ from pydantic import ValidationError
 
 from foretide.bounds import violated
 from foretide.control.policies.registry import POLICIES
-from foretide.errors import ForetideError, SettingsError
+from foretide.errors import FileError, ForetideError, SettingsError
+from foretide.files import read_text
+from foretide.secrets import masked, masked_url
 from foretide.settings.reference import PREFIX, PYTHON_ONLY, SECTIONS, SETTINGS, Setting, names_in
 from foretide.settings.settings import Settings
 
@@ -29,7 +31,10 @@ DEFAULT_FILE = "foretide.toml"
 CONFIG = f"{PREFIX}CONFIG"
 """The variable that names the file."""
 
-OTHER_VARIABLES = frozenset({CONFIG, f"{PREFIX}HOME", f"{PREFIX}REQUIRE_POSTGRES", f"{PREFIX}POSTGRES_FOLDER"})
+OTHER_VARIABLES = frozenset(
+    f"{PREFIX}{name}"
+    for name in ("CONFIG", "HOME", "DEBUG", "ALONE", "FUZZ_SEED", "JARS", "REQUIRE_POSTGRES", "POSTGRES_FOLDER")
+)
 """Variables that are not settings: other parts read them, or the project's own tests and scripts."""
 
 
@@ -106,12 +111,15 @@ def _file(config: Path | None, env: Mapping[str, str]) -> Path | None:
 
 def _from_file(path: Path | None) -> Iterator[Given]:
     """From a TOML file with a table for each section."""
-    if path is None:
+    if path is None or path == Path(os.devnull):  # no settings
         return
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"the settings file cannot be read: {error.strerror}", str(path)) from error
+        tables = tomllib.loads(read_text(path, "settings"))
+    except FileError as error:
+        reason = str(error).rpartition(": ")[2]
+        raise SettingsError(f"the settings file cannot be read: {reason}", str(path)) from error
+    except RecursionError as error:
+        raise SettingsError("the settings file is nested too deeply", str(path)) from error
     except ValueError as error:
         raise SettingsError(f"the settings file is not valid TOML: {error}", str(path)) from error
     for section, table in tables.items():
@@ -164,7 +172,7 @@ def _given(setting: Setting, value: Any, source: str, *, is_text: bool) -> Given
     try:
         read = _from_text(setting, value) if is_text else _from_toml(setting, value)
     except ValidationError as error:
-        raise SettingsError(_problem(setting, error), source) from None
+        raise SettingsError(masked(_problem(setting, error)), source) from None
     except ForetideError as error:
         problem = error.problem if isinstance(error, SettingsError) else f"{setting.path}: {error}"
         raise SettingsError(problem, source) from error
@@ -273,19 +281,15 @@ class EffectiveSetting:
 
 
 def effective_settings(settings: Settings) -> list[EffectiveSetting]:
-    """Every setting that can be written, without passwords."""
+    """Every setting that can be written, without secrets."""
     return [
-        EffectiveSetting(each, _without_password(each.in_force(settings)), settings.origins.get(path, "default"))
+        EffectiveSetting(each, _masked(each.in_force(settings)), settings.origins.get(path, "default"))
         for path, each in SETTINGS.items()
     ]
 
 
-def _without_password(value: Any) -> Any:
-    """Addresses of a store or webhook may contain one.
-
-    >>> _without_password("postgresql://me:secret@host/db?password=secret&x=1")
-    'postgresql://me:***@host/db?password=***&x=1'
-    """
-    if not isinstance(value, str):
-        return value
-    return re.sub(r"(password=)[^&]*", r"\1***", re.sub(r"(://[^:/@]*:).*@", r"\1***@", value))
+def _masked(value: Any) -> Any:
+    """A value without the secrets of addresses in it."""
+    if isinstance(value, dict):
+        return {name: _masked(each) for name, each in value.items()}
+    return masked_url(value) if isinstance(value, str) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from annotated_types import Ge
 from typing_extensions import Doc
@@ -20,6 +20,8 @@ from foretide.durations import Seconds
 from foretide.errors import SettingsError
 from foretide.settings.forecasts import ForecastSettings
 from foretide.settings.run import MonitorSettings, RunSettings
+
+T = TypeVar("T", bound=Bounded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,10 @@ class ControlSettings(Bounded):
     policies: Annotated[
         tuple[str, ...],
         OneOf(tuple(POLICIES)),
-        Doc("Policies in order of rank: where two disagree, the first one wins. Each has a section of its own."),
+        Doc(
+            "Policies in order of rank: where two disagree, the first one wins. Each has a section of its own. In real "
+            "time with a latency target, `processors` is the default in place of `replicas`."
+        ),
     ] = ("bypass", "replicas", "hot_keys")
 
     def conflicts(self) -> Iterator[str]:
@@ -45,6 +50,16 @@ class ControlSettings(Bounded):
         twice = [name for name, count in Counter(self.policies).items() if count > 1]
         if twice:
             yield f"control.policies must name each policy once, got {', '.join(twice)} more than once"
+
+
+_REAL_TIME: Mapping[str, Mapping[str, Any]] = {
+    "guards": {"cooldown": 2.0, "cooldown_down": 10.0, "down_window": 30.0},
+    "processors": {"period": 2.0, "min_interval": 5.0, "pause": 0.1, "useful_for": 30.0},
+    "replicas": {"period": 5.0},
+}
+"""Defaults in real time, where a report comes each second and a change of routes takes milliseconds."""
+
+_WITH_TARGET = {"policies": ("bypass", "processors", "hot_keys")}
 
 
 @dataclass(frozen=True)
@@ -90,6 +105,30 @@ class Settings:
             self.evaluation,
             mode=self.control.mode,
         )
+
+    def in_real_time(self, target: Target) -> Settings:
+        """The same with the defaults of real time, for settings that nobody has changed.
+
+        >>> [policy.name for policy in Settings().in_real_time(Target(latency=0.1)).to_control().policies]
+        ['bypass', 'processors', 'hot_keys']
+        """
+        control = self._defaulted(self.control, _WITH_TARGET if target.latency is not None else {})
+        policies = {
+            name: self._defaulted(settings, _REAL_TIME.get(name, {})) for name, settings in self.policies.items()
+        }
+        return replace(
+            self, control=control, guards=self._defaulted(self.guards, _REAL_TIME["guards"]), policies=policies
+        )
+
+    def _defaulted(self, section: T, defaults: Mapping[str, Any]) -> T:
+        """A section with other defaults, in place of values that are the usual ones and not given by anyone."""
+        usual, name = type(section)(), section.section
+        changed = {
+            field: value
+            for field, value in defaults.items()
+            if getattr(section, field) == getattr(usual, field) and f"{name}.{field}" not in self.origins
+        }
+        return replace(section, **changed) if changed else section  # type: ignore[type-var]
 
     def _policy(self, name: str) -> Policy[Any]:
         if name not in POLICIES:

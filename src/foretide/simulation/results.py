@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from foretide.formatting import finite, format_number
 from foretide.simulation.tally import Meter, TimeBins, TupleTrees
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class Estimate:
         return abs(value - self.value) <= self.half_width
 
     def __str__(self) -> str:
-        return f"{_short(self.value, 3)} ± {_short(self.half_width, 2)}"
+        value = format_number(self.value, 3)
+        return value if math.isnan(self.half_width) else f"{value} ± {format_number(self.half_width, 2)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ class SimulationResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain mappings and lists, ready for JSON; what was not measured is None."""
-        plain: dict[str, Any] = _plain(asdict(self))
+        plain: dict[str, Any] = finite(asdict(self))
         return plain
 
 
@@ -163,18 +165,6 @@ def quantile(values: Floats, bins: Floats, level: float, confidence: float) -> E
         return Estimate(float(np.quantile(values, level)), math.nan)
     error = float(seen.std(ddof=1)) / math.sqrt(len(seen))
     return Estimate(float(np.quantile(values, level)), student(confidence, len(seen) - 1) * error)
-
-
-def _short(value: float, digits: int) -> str:
-    return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass

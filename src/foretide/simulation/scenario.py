@@ -6,11 +6,17 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from foretide.errors import ModelError, Problem
+import numpy as np
+
+from foretide.errors import IdleNetworkError, ModelError, Problem
+from foretide.formatting import format_number
 from foretide.queueing.model import SimulationPlan
 from foretide.simulation.routes import RouteChange, Spread, route_problems
 from foretide.simulation.variation import Family, RateCurve, Variation
 from foretide.simulation.workers import Outage, Slowdown
+
+MAX_EVENTS = 20_000_000
+_BATCH_EVENTS = 20
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -165,7 +171,8 @@ def scenario_of(model: Model) -> Scenario:
     at random. In micro-batches its exchange has as many tasks as its pool, and the active ones take turns.
 
     Raises:
-        ModelError: The model cannot be simulated; lists every problem.
+        ModelError: The model cannot be simulated, or only in hours; lists every problem.
+        IdleNetworkError: Nothing arrives.
     """
     plan = simulation_plan(model)
     batching = model.micro_batch if plan.mode == "micro-batch" else None
@@ -178,7 +185,7 @@ def scenario_of(model: Model) -> Scenario:
     else:  # those who share a queue are all active; of a routed pool, the route says who is
         active = {}
         workers |= {name: count for name, count in model.processors.items() if name not in plan.routes}
-    return Scenario(
+    scenario = Scenario(
         model.network,
         workers,
         duration=plan.duration,
@@ -191,6 +198,34 @@ def scenario_of(model: Model) -> Scenario:
         outages=tuple(Outage(gone.replica, gone.at, gone.at + gone.lasts, gone.operator) for gone in plan.failures),
         batching=batching,
     )
+    _refuse_endless(scenario)
+    return scenario
+
+
+def _refuse_endless(scenario: Scenario) -> None:
+    """Work out how much there is to simulate before it is begun."""
+    network = scenario.network
+    entering = np.array([scenario.curve_of(name).expected(scenario.duration) for name in network.names])
+    if not entering.any():
+        raise IdleNetworkError
+    handled = float(np.linalg.solve(np.eye(len(entering)) - network.gains.T, entering).sum())
+    bursts = sum(scenario.arrivals_of(name).scv for name, rows in zip(network.names, entering, strict=True) if rows)
+    events = handled + bursts + _batch_events(scenario, float(entering.sum()))
+    if not events <= MAX_EVENTS:
+        seconds = format_number(scenario.duration)
+        what = f"about {format_number(events)} tuples, tasks and batches would be simulated in {seconds} s"
+        remedy = f"Lower duration, arrivals, curve, gain or processors: at most {MAX_EVENTS:,} are simulated."
+        raise ModelError([Problem("simulation", what, remedy)])
+
+
+def _batch_events(scenario: Scenario, rows: float) -> float:
+    """Tasks and batches: there is at most one batch for each row, and each takes at least what is fixed."""
+    if scenario.batching is None:
+        return 0.0
+    fixed = scenario.batching.fixed_cost + scenario.batching.task_cost * sum(scenario.workers.values())
+    shortest = max(fixed, scenario.batching.trigger)
+    batches = min(rows, scenario.duration / shortest) if shortest else rows
+    return batches * (_BATCH_EVENTS + scenario.batching.cores + sum(scenario.workers.values()))
 
 
 def simulation_plan(model: Model) -> SimulationPlan:

@@ -26,6 +26,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Family = Literal["gamma", "lognormal"]
 
+_MAX_SURPLUS = 100_000
+"""Gaps that are drawn at once beyond those expected, where they vary so much that most are close to 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class Variation:
@@ -172,7 +175,7 @@ class ArrivalStream:
     def _draw_past(self, horizon: float) -> None:
         target = self._curve.expected(horizon)
         while self._reached < target:
-            self._draw(int(target - self._reached) + 64)
+            self._draw(int(target - self._reached) + 64 + int(min(self._variation.scv, _MAX_SURPLUS)))
 
     def _draw(self, count: int) -> None:
         gaps = self._variation.unit(self._rng, count)

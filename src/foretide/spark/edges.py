@@ -18,10 +18,11 @@ from foretide.control_folder.folder import ControlFolder
 from foretide.errors import ControlFolderError, Problem, TopologyError
 from foretide.routing.ring import DEFAULT_SLOTS
 from foretide.routing.table import FORMAT
-from foretide.spark.groupings import hashable, quoted, task_of
+from foretide.spark.groupings import LiveRoute, hashable, quoted, task_of
 from foretide.spark.session import apply_mode
 from foretide.topology.graph import DEFAULT_POOL
 from foretide.topology.groupings import Dynamic, Global, Grouping, Shuffle
+from foretide.topology.modes import REAL_TIME, Mode
 from foretide.topology.validate import ID, choices
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def edge(
     pool: int | None = None,
     audit: bool = False,
     control_folder: str | None = None,
+    mode: Mode = "micro-batch",
 ) -> Callable[[DataFrame], DataFrame]:
     """A controllable edge for any PySpark query: `df.transform(ft.edge("parse", ft.Dynamic(), replicas=8))`.
 
@@ -57,9 +59,11 @@ def edge(
         grouping: How tuples are split over the tasks.
         replicas: Tasks that are active at the start; by default all of the pool.
         pool: Tasks there are; by default as many as `replicas`.
-        audit: Also compare the XOR of 64-bit tuple ids before and after the edge (costs some 60 ns a row on each side).
+        audit: Also compare the XOR of 64-bit tuple ids before and after the edge (some 100 ns a row on each side).
         control_folder: Where routes are published; by default the session's setting `spark.foretide.controlFolder`,
             or the folder `foretide` in `spark.sql.streaming.checkpointLocation`.
+        mode: `real-time` for a query with a real-time trigger. Its running tasks follow a route within milliseconds
+            once `ft.control` is attached to the query; without, a route takes effect with the next batch.
     """
     size = _pool(grouping, pool, replicas)
 
@@ -68,6 +72,11 @@ def edge(
         if not grouping.exchanges:
             return frame
         folder = find_control_folder(frame.sparkSession, control_folder)
+        if mode == REAL_TIME.name:
+            from foretide.spark.realtime.edges import LiveEdges  # noqa: PLC0415 - it is made of what is here
+
+            live = LiveEdges(frame.sparkSession, folder)
+            return live.exchange(live.placed(frame, name, grouping, size, replicas), name, size)
         return exchange(placed(frame, name, grouping, size, folder, replicas), name, size, audit=audit)
 
     return apply
@@ -80,6 +89,7 @@ def placed(
     pool: int,
     folder: ControlFolder,
     replicas: int | None = None,
+    live: LiveRoute | None = None,
 ) -> DataFrame:
     """The frame with the task of each tuple in the edge's own column, before the exchange."""
     ring = None
@@ -87,7 +97,7 @@ def placed(
         weights = first_split(grouping, pool, replicas)
         folder.change_routes(lambda table: table.declare(name, pool, weights), repair=True)
         ring = ring_of(frame.sparkSession, folder, name)
-    return frame.withColumn(task_column(name), task_of(grouping, frame, pool, ring, DEFAULT_SLOTS))
+    return frame.withColumn(task_column(name), task_of(grouping, frame, pool, ring, DEFAULT_SLOTS, live))
 
 
 def exchange(frame: DataFrame, name: str, pool: int, *, audit: bool = False) -> DataFrame:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,6 +20,7 @@ from py4j.protocol import Py4JError
 
 from foretide.errors import ActionError
 from foretide.metrics.metric import Sample
+from foretide.probes.executor_metrics import PORT_SETTING, ExecutorMetrics, SentMetrics
 from foretide.spark.rest import RestUnavailableError, SparkRest
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class Executors(_Application):
         super().__init__(context)
         self._hosts: dict[str, str] = {}
         self.limits: list[str] = []
-        self.cores = _cores(context, local=self.local)
+        self.cores = self._cores()
         self._list = None if self.local else self._exclusions()
         self.can_resize = not self.local and self._is_ours()
         self.most = len(self.executors())
@@ -90,6 +92,20 @@ class Executors(_Application):
             instead = "bad executors are killed and replaced instead" if self._is_ours() else "none can be taken out"
             self.limits.append(f"no quarantine: {error}; {instead}")
             return None
+
+    def _cores(self) -> int:
+        """Tasks that an executor runs at the same time; if that is not set, as many as the cluster manager gave it."""
+        if self.local:
+            return self._context.defaultParallelism
+        if cores := self._context.getConf().get("spark.executor.cores", ""):
+            return int(cores)
+        master = self._context.master or ""
+        if master.startswith("local-cluster"):
+            return int(master.split("[")[1].split(",")[1])
+        with suppress(RestUnavailableError):
+            listed = self._listed_executors()
+            return max([1, *(int(each["maxTasks"]) for each in listed if each["id"] != "driver")])
+        return 1
 
     def _is_ours(self) -> bool:
         """Whether the number of executors is left to us: somebody else's dynamic allocation would fight over it."""
@@ -172,18 +188,6 @@ class Executors(_Application):
         return {each["id"]: each["hostPort"].rsplit(":", maxsplit=1)[0] for each in listed}
 
 
-def _cores(context: SparkContext, *, local: bool) -> int:
-    """Tasks that an executor runs at the same time."""
-    if local:
-        return context.defaultParallelism
-    if cores := context.getConf().get("spark.executor.cores", ""):
-        return int(cores)
-    master = context.master or ""
-    if master.startswith("local-cluster"):
-        return int(master.split("[")[1].split(",")[1])
-    return 1
-
-
 @dataclass(frozen=True)
 class WorkerListing:
     """Samples of the workers that Spark knows, and why it did not answer."""
@@ -199,6 +203,8 @@ class Workers(_Application):
         super().__init__(context)
         self.application = context.applicationId
         self.driver_pid = driver_pid(context)
+        port = context.getConf().get(PORT_SETTING, "")
+        self.sent = SentMetrics(ExecutorMetrics.on(int(port)) if port.isdigit() else None, self.application)
 
     def listed(self) -> WorkerListing:
         """The executors that are alive; the driver counts only in local mode."""

@@ -5,6 +5,7 @@ Python workers load this module with a bolt, so it imports little.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -18,8 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def task_of(grouping: Grouping, frame: DataFrame, pool: int, ring: Column | None, slots: int) -> Column:
-    """The task a tuple goes to. `ring` is the edge's live ring, needed by controllable groupings only."""
+LiveRoute = Callable[["Column", "Column"], "Column"]
+"""From the slot of a tuple and the ring of the batch to its task, by a route that running tasks see."""
+
+
+def task_of(
+    grouping: Grouping, frame: DataFrame, pool: int, ring: Column | None, slots: int, live: LiveRoute | None = None
+) -> Column:
+    """The task a tuple goes to. `ring` is the edge's ring in this batch, needed by controllable groupings only."""
     match grouping:
         case All():
             return F.explode(F.sequence(F.lit(0), F.lit(pool - 1)))
@@ -30,9 +37,9 @@ def task_of(grouping: Grouping, frame: DataFrame, pool: int, ring: Column | None
         case Custom(task):
             return (F.expr(task) if isinstance(task, str) else task()).cast("int")
         case PartialKey():
-            return _by_ring(_one_of_its_slots(frame, grouping, slots), ring, pool)
+            return _by_ring(_one_of_its_slots(frame, grouping, slots), ring, pool, live)
         case _:
-            return _by_ring(slot_of(frame, grouping.keys or frame.columns, slots), ring, pool)
+            return _by_ring(slot_of(frame, grouping.keys or frame.columns, slots), ring, pool, live)
 
 
 def slot_of(frame: DataFrame, columns: Iterable[str], slots: int) -> Column:
@@ -40,9 +47,10 @@ def slot_of(frame: DataFrame, columns: Iterable[str], slots: int) -> Column:
     return F.pmod(F.xxhash64(*hashable(frame, columns)), F.lit(slots)).cast("int")
 
 
-def _by_ring(slot: Column, ring: Column | None, pool: int) -> Column:
-    default = slot % pool
-    return default if ring is None else F.coalesce(F.get(ring, slot), default)
+def _by_ring(slot: Column, ring: Column | None, pool: int, live: LiveRoute | None) -> Column:
+    if ring is None:
+        return slot % pool
+    return F.coalesce(F.get(ring, slot), slot % pool) if live is None else live(slot, ring)
 
 
 def _one_of_its_slots(frame: DataFrame, grouping: PartialKey, slots: int) -> Column:

@@ -46,6 +46,8 @@ class SparkRest:
             raise RestUnavailableError(f"{path}: another request has not been answered for {timeout:g} s")
         try:
             status, body = self._ask(path, timeout)
+            if status >= http.client.INTERNAL_SERVER_ERROR:  # Spark dropped something while it read it
+                status, body = self._ask(path, timeout)
         finally:
             self._lock.release()
         if status == http.client.NOT_FOUND:

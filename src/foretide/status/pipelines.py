@@ -5,26 +5,47 @@ Each has one small file, by which other processes find it.
 
 from __future__ import annotations
 
-import json
+import hashlib
+import logging
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from platformdirs import user_data_path
 
+from foretide.codec import from_json, to_json
 from foretide.control.world.setup import ControlMode
 from foretide.control_folder.filesystem import local_path
 from foretide.control_folder.folder import ControlFolder, ControlStatus, PipelineStatus
-from foretide.errors import ControlFolderError, PipelineNotFoundError
+from foretide.control_folder.supervision import SupervisorStatus, read_supervisor
+from foretide.errors import CodecError, ControlFolderError, PipelineNotFoundError, RegistryError
 from foretide.files import atomic_write
+from foretide.metrics.batch import EdgeFlow
+from foretide.secrets import masked_url
+from foretide.text import printable
+
+_log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 _PRIVATE = 0o600  # the URL of a store may contain a password
+_PRIVATE_FOLDER = 0o700
+_MAX_PID = 2**31 - 1
+_MAX_NAME = 60
+_MAX_BYTES = 100_000
+_MAX_HOME = 200
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineSummary:
-    """A running pipeline in one line. `batch` is None before the first batch, `mode` without a control loop."""
+    """A running pipeline in one line. `batch` is None before the first batch, `mode` without a control loop.
+
+    `problems` says which files of its control folder cannot be read.
+    """
 
     name: str
     pid: int
@@ -33,16 +54,22 @@ class PipelineSummary:
     batch: int | None
     mode: ControlMode | None
     policies: tuple[str, ...]
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """The last batch, the control loop, and what people have ordered."""
+    """The last batch, the control loop, what people have ordered, and the supervisor of the driver.
+
+    `problems` says which files cannot be read.
+    """
 
     batch: PipelineStatus | None
     control: ControlStatus | None
     drained: tuple[str, ...]
     admission: Mapping[str, int]
+    problems: tuple[str, ...] = ()
+    supervisor: SupervisorStatus | None = None
 
     @property
     def controlled(self) -> bool:
@@ -70,38 +97,66 @@ class RoutesState:
 
 def list_pipelines() -> list[PipelineSummary]:
     """The pipelines that run on this machine."""
-    return [
-        PipelineSummary(
-            running.name,
-            running.pid,
-            running.control_folder,
-            running.store,
-            None if (batch := folder.status.pipeline()) is None else batch.batch,
-            None if (control := folder.status.control()) is None else control.mode,
-            () if control is None else control.policies,
-        )
-        for running in list_running()
-        for folder in [ControlFolder(running.control_folder)]
-    ]
+    return [_summary(running) for running in list_running()]
+
+
+def _summary(running: Running) -> PipelineSummary:
+    problems: list[str] = []
+    folder = readable(lambda: ControlFolder(running.control_folder), problems)
+    batch = None if folder is None else readable(folder.status.pipeline, problems)
+    control = None if folder is None else readable(folder.status.control, problems)
+    return PipelineSummary(
+        running.name,
+        running.pid,
+        running.control_folder,
+        None if running.store is None else masked_url(running.store),
+        None if batch is None else batch.batch,
+        None if control is None else control.mode,
+        () if control is None else control.policies,
+        tuple(problems),
+    )
+
+
+def readable(read: Callable[[], Value], problems: list[str]) -> Value | None:
+    """What a file holds; None if it cannot be read, and `problems` gets a sentence more."""
+    try:
+        return read()
+    except ControlFolderError as error:
+        problems.append(str(error))
+        return None
 
 
 def find_folder(app: str | None, control_folder: str | None) -> ControlFolder:
     """The control folder given, or that of the running pipeline.
 
     Raises:
-        PipelineNotFoundError: No folder was given, and no such pipeline runs, or several do.
+        PipelineNotFoundError: No folder was given, and no such pipeline runs, or several do; or both were given.
         ControlFolderError: No pipeline has ever used the folder.
     """
+    if app is not None and control_folder is not None:
+        raise PipelineNotFoundError(
+            f"give either the name of the pipeline ('{app}') or its control folder ('{control_folder}'), not both"
+        )
     folder = ControlFolder(control_folder or find_running(app).control_folder)
-    if not folder.routes().edges and folder.status.pipeline() is None:
+    if not folder.in_use:
         raise ControlFolderError(f"'{folder.location}' is not a control folder: it has neither routes nor a status")
     return folder
 
 
 def read_state(folder: ControlFolder) -> PipelineState:
-    """The state of a pipeline."""
+    """The state of a pipeline, as far as it can be read."""
     orders, status = folder.orders, folder.status
-    return PipelineState(status.pipeline(), status.control(), tuple(sorted(orders.drained())), orders.admission())
+    problems: list[str] = []
+    batch = readable(status.pipeline, problems)
+    control = readable(status.control, problems)
+    drained = readable(orders.drained, problems)
+    admission = readable(orders.admission, problems)
+    for read in (orders.target, orders.restart, orders.last_restarted, status.facts):
+        readable(read, problems)
+    local = local_path(folder.location)
+    supervisor = None if local is None else read_supervisor(local)
+    places = tuple(sorted(drained or ()))
+    return PipelineState(batch, control, places, admission or {}, tuple(problems), supervisor)
 
 
 def read_routes(folder: ControlFolder) -> RoutesState:
@@ -109,10 +164,16 @@ def read_routes(folder: ControlFolder) -> RoutesState:
     table, batch = folder.routes(), folder.status.pipeline()
     flows = (batch.edges if batch is not None else None) or {}
     edges = {
-        name: EdgeState(route.pool, route.shares, flows[name].per_task if name in flows else None)
+        name: EdgeState(route.pool, route.shares, _rows(flows.get(name), route.pool))
         for name, route in table.edges.items()
     }
     return RoutesState(table.version, edges, batch)
+
+
+def _rows(flow: EdgeFlow | None, pool: int) -> tuple[int, ...] | None:
+    """The rows of each task, unless the batch ran with another pool."""
+    rows = None if flow is None else flow.per_task
+    return rows if rows is not None and len(rows) == pool else None
 
 
 @dataclass(frozen=True)
@@ -130,10 +191,37 @@ def foretide_home() -> Path:
     return Path(os.environ.get("FORETIDE_HOME") or user_data_path("foretide"))
 
 
+def private_home() -> Path:
+    """Foretide's own folder; if it has to be created, only the user can read it.
+
+    Raises:
+        RegistryError: It cannot be created.
+    """
+    home = foretide_home()
+    try:
+        home.mkdir(_PRIVATE_FOLDER, parents=True, exist_ok=True)
+    except OSError as error:
+        raise RegistryError(_home_problem("created", error)) from error
+    return home
+
+
 def default_store(control_folder: str, pipeline: str) -> str:
     """Where a pipeline keeps its metrics by default: in its control folder if that is local, else in Foretide's."""
     local = local_path(control_folder)
-    return str(foretide_home() / "metrics" / f"{pipeline}.db" if local is None else local / "metrics.db")
+    return str(foretide_home() / "metrics" / f"{file_name(pipeline)}.db" if local is None else local / "metrics.db")
+
+
+def file_name(name: str) -> str:
+    """A name as part of the name of a file; what is not safe in one is replaced, and a hash keeps names apart.
+
+    >>> file_name("url-count"), file_name("../../outside")
+    ('url-count', 'outside-e28b700f')
+    """
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:_MAX_NAME].strip(".-")
+    if safe == name:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:8]
+    return f"{safe}-{digest}" if safe else digest
 
 
 def running_store(running: Running) -> str:
@@ -142,28 +230,83 @@ def running_store(running: Running) -> str:
 
 
 def announce(running: Running) -> None:
-    """Let other processes find a pipeline."""
-    atomic_write(_file(running), json.dumps(asdict(running)), _PRIVATE)
+    """Let other processes find a pipeline.
+
+    Raises:
+        RegistryError: Foretide's own folder cannot be written.
+    """
+    file = _file(running)
+    private_home()
+    try:
+        file.parent.mkdir(_PRIVATE_FOLDER, exist_ok=True)
+        file.parent.chmod(_PRIVATE_FOLDER)
+        atomic_write(file, to_json(running), _PRIVATE)
+    except OSError as error:
+        raise RegistryError(_home_problem("written", error)) from error
 
 
 def withdraw(running: Running) -> None:
     """Remove a pipeline from the list."""
-    _file(running).unlink(missing_ok=True)
+    with suppress(OSError):
+        _file(running).unlink(missing_ok=True)
 
 
 def list_running() -> list[Running]:
-    """All pipelines whose process is alive. Files of dead ones are deleted."""
-    found = []
-    for file in sorted((foretide_home() / "running").glob("*.json")):
-        try:
-            running = Running(**json.loads(file.read_text(encoding="utf-8")))
-        except (ValueError, TypeError, OSError):
-            continue
-        if _alive(running.pid):
-            found.append(running)
-        else:
-            file.unlink(missing_ok=True)
-    return found
+    """All pipelines whose process is alive. Files of dead ones are deleted; one that is damaged is logged.
+
+    Raises:
+        RegistryError: Foretide's own folder cannot be read.
+    """
+    folder = foretide_home() / "running"
+    try:
+        files = sorted(file for file in folder.iterdir() if file.suffix == ".json")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RegistryError(_home_problem("read", error)) from error
+    return [running for file in files if (running := _read(file)) is not None]
+
+
+def _read(file: Path) -> Running | None:
+    """The pipeline that a file announces, None if it has ended or the file is damaged."""
+    try:
+        with file.open("rb") as opened:
+            running = _checked(from_json(Running, opened.read(_MAX_BYTES)))
+    except FileNotFoundError:  # withdrawn meanwhile
+        return None
+    except (OSError, CodecError) as error:
+        problem = error.strerror if isinstance(error, OSError) else error
+        _log.warning("'%s' does not describe a running pipeline: %s; delete it", printable(file), printable(problem))
+        return None
+    if _alive(running.pid):
+        return running
+    with suppress(OSError):
+        file.unlink(missing_ok=True)
+    return None
+
+
+def _checked(running: Running) -> Running:
+    if not 0 < running.pid <= _MAX_PID:
+        raise CodecError("pid", "is not the id of a process")
+    for field, text in (("name", running.name), ("control_folder", running.control_folder)):
+        if not text or "\0" in text or not _is_utf8(text):
+            raise CodecError(field, "must be text, without NUL and lone surrogates, and not empty")
+    return running
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _home_problem(done: str, error: OSError) -> str:
+    home = printable(foretide_home())
+    shown = home if len(home) <= _MAX_HOME else f"{home[:_MAX_HOME]}..."
+    reason = error.strerror or error
+    return f"Foretide's own folder '{shown}' cannot be {done}: {reason}; set FORETIDE_HOME to another one"
 
 
 def find_running(name: str | None, instead: str = "--control-folder") -> Running:
@@ -181,7 +324,7 @@ def find_running(name: str | None, instead: str = "--control-folder") -> Running
 
 
 def _file(running: Running) -> Path:
-    return foretide_home() / "running" / f"{running.name}-{running.pid}.json"
+    return foretide_home() / "running" / f"{file_name(running.name)}-{running.pid}.json"
 
 
 def _alive(pid: int) -> bool:

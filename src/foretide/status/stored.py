@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,9 +13,10 @@ from typing import Self
 from foretide.control.decisions.decision import Decision
 from foretide.control.history import BATCH, RecordedWorld, Smoothing, worlds
 from foretide.control.world.world import World
-from foretide.errors import DecisionNotFoundError, ReplayError, StoreError
+from foretide.errors import EmptyStoreError, ReplayError, StoreError
 from foretide.metrics.catalogue import CATALOGUE, at_level
 from foretide.metrics.metric import Level, Sample
+from foretide.metrics.steps import StepSample
 from foretide.status.pipelines import find_running, running_store
 from foretide.store.metric_store import MetricStore
 from foretide.store.records import AlarmRecord, OnProblem
@@ -23,6 +25,9 @@ _LEAD_SECONDS = 60.0
 """Samples count from this long before the end of the first batch."""
 
 _BATCHES_IN_MEMORY = 100
+
+_SOON_SECONDS = 20.0
+"""Workers and machines are read more often than this by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +68,14 @@ def open_store(app: str | None, store: str | None) -> Iterator[tuple[MetricStore
 
     Raises:
         PipelineNotFoundError: No store was given, and no such pipeline runs, or several do.
-        StoreError: The store does not exist, or holds nothing of the pipeline.
+        StoreError: The store does not exist, or holds nothing of the pipeline; EmptyStoreError if it holds nothing.
     """
     if store is None:
         running = find_running(app, "--store")
         store, app = running_store(running), running.name
+        with MetricStore.open(store, create=False) as opened:
+            yield opened, app
+        return
     with MetricStore.open(store, create=False) as opened:
         yield opened, _find_pipeline(opened, app)
 
@@ -78,6 +86,8 @@ def _find_pipeline(store: MetricStore, app: str | None) -> str:
         return app
     if app is None and len(pipelines) == 1:
         return pipelines[0]
+    if app is None and not pipelines:
+        raise EmptyStoreError("the store is empty: no pipeline has written to it yet")
     problem = "several pipelines share the store; choose one with --app" if app is None else f"no metrics of '{app}'"
     raise StoreError(f"{problem}; the store has: {', '.join(pipelines) or 'none'}")
 
@@ -97,12 +107,24 @@ def read_metrics(store: MetricStore, pipeline: str, now: float, level: Level | N
 def read_decisions(
     store: MetricStore, pipeline: str, *, last: int, since: float | None = None, acted: bool = False
 ) -> PipelineDecisions:
-    """The last decisions of a pipeline; DecisionNotFoundError if none was ever stored."""
-    if not store.last_decision_id(pipeline):
-        raise DecisionNotFoundError(pipeline)
+    """The last decisions of a pipeline."""
     problems: list[str] = []
     found = store.decisions(pipeline, last=last, since=since, acted=acted, on_problem=problems.append)
     return PipelineDecisions(pipeline, tuple(found), tuple(problems))
+
+
+def read_history(store: MetricStore, pipeline: str, metric: str, step: float) -> list[tuple[float, float]]:
+    """A metric of the whole pipeline as pairs of time and value, at least one for each step that has any.
+
+    An older sample stands for all since the one before it: their mean is given for each step between them.
+    """
+    history: list[tuple[float, float]] = []
+    for sample in store.read_steps(pipeline, metrics=[metric], subjects=[pipeline]):
+        since = history[-1][0] if history and sample.count > 1 else sample.at
+        missing = int(min((sample.at - since) / step, sample.count))
+        history += [(sample.at - back * step, sample.mean) for back in range(missing - 1, 0, -1)]
+        history.append((sample.at, sample.mean))
+    return history
 
 
 log = logging.getLogger("foretide")
@@ -149,5 +171,17 @@ class Recording:
         since = self.ends[0] - _LEAD_SECONDS
         for start in range(0, len(self.ends), _BATCHES_IN_MEMORY):
             until = math.nextafter(self.ends[start : start + _BATCHES_IN_MEMORY][-1], math.inf)
-            yield from self.store.read(self.pipeline, since=since, until=until)
+            for sample in self.store.read_steps(self.pipeline, since=since, until=until):
+                yield Sample(sample.metric, sample.subject, self._time(sample), sample.value)
             since = until
+
+    def _time(self, sample: StepSample) -> float:
+        """When a sample counts.
+
+        Of an older step, the last batch and the last sample of each worker are kept. If that sample came just after the
+        batch, it counts as part of it: otherwise the newest sample of the worker would be a step older.
+        """
+        place = bisect_right(self.ends, sample.at)
+        if sample.count > 1 and place > 0 and sample.at - self.ends[place - 1] <= _SOON_SECONDS:
+            return self.ends[place - 1]
+        return sample.at

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -20,8 +21,18 @@ from foretide.control.decisions.decision import Decision
 from foretide.control.history import RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
-from foretide.store import queries, records
-from foretide.store.database import database_url, open_database, store_errors, writing
+from foretide.metrics.steps import StepSample
+from foretide.store import queries, records, retention
+from foretide.store.compaction import Part, compact
+from foretide.store.database import (
+    database_url,
+    file_identity,
+    file_of,
+    give_back_space,
+    open_database,
+    store_errors,
+    writing,
+)
 from foretide.store.queries import ALARMS, SAMPLES, SERIES
 from foretide.store.records import AlarmRecord, Encoded, StoredSeries, storable_text
 
@@ -54,6 +65,8 @@ class MetricStore:
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._writing, self._lock = engine, writing(engine), Lock()
+        self._path = file_of(engine.url)
+        self._file = file_identity(self._path)
         self._ids: dict[SeriesName, int] = {}
 
     @classmethod
@@ -124,8 +137,8 @@ class MetricStore:
         """Samples in the order of time, from `since` on, up to and without `until`; with `limit` only the newest."""
         wanted = queries.Selection(pipeline, metrics, subjects, since, until)
         if limit is None:
-            return [Sample(*row) for row in self._rows(queries.samples_oldest_first(wanted))]
-        return [Sample(*row) for row in reversed(self._rows(queries.samples_newest_first(wanted).limit(limit)))]
+            return [_sample(row) for row in self._rows(queries.samples_oldest_first(wanted))]
+        return [_sample(row) for row in reversed(self._rows(queries.samples_newest_first(wanted).limit(limit)))]
 
     def scan(
         self,
@@ -135,18 +148,31 @@ class MetricStore:
         since: float | None = None,
         until: float | None = None,
         chunk: int = 50_000,
-    ) -> Iterator[list[Sample]]:
-        """Samples subject by subject, each in the order of time, in chunks: for more than fits into memory."""
+    ) -> Iterator[list[StepSample]]:
+        """As `read_steps`, subject by subject, each in the order of time, in chunks: for more than fits into memory."""
         for subject in dict.fromkeys(series.subject for series in self.series(pipeline)):
-            query = queries.samples_oldest_first(queries.Selection(pipeline, metrics, [subject], since, until))
+            query = queries.steps_oldest_first(queries.Selection(pipeline, metrics, [subject], since, until))
             with self._errors("read the store"), self._engine.connect() as connection:
                 for rows in connection.execution_options(yield_per=chunk).execute(query).partitions():
-                    yield [Sample(*row) for row in rows]
+                    yield [_step(row) for row in rows]
+
+    def read_steps(
+        self,
+        pipeline: str,
+        *,
+        metrics: Collection[str] | None = None,
+        subjects: Collection[str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> list[StepSample]:
+        """As `read`, each with the mean, minimum and maximum of the samples that it stands for."""
+        wanted = queries.Selection(pipeline, metrics, subjects, since, until)
+        return [_step(row) for row in self._rows(queries.steps_oldest_first(wanted))]
 
     def latest(self, pipeline: str, metrics: Collection[str] | None = None) -> list[Sample]:
         """The newest sample of each series by its time."""
         rows = self._rows(queries.newest_of_each_series(queries.Selection(pipeline, metrics)))
-        return [Sample(*row) for row in rows if row[2] is not None]
+        return [_sample(row) for row in rows if row[2] is not None]
 
     def series(self, pipeline: str) -> list[StoredSeries]:
         """What there are samples of, in the order in which it was first seen."""
@@ -155,7 +181,7 @@ class MetricStore:
     def pipelines(self) -> list[str]:
         """Pipelines with samples or alarms, by name."""
         named = select(SERIES.c.pipeline).union(select(ALARMS.c.pipeline)).subquery()
-        return sorted(name for (name,) in self._rows(select(named.c.pipeline)))
+        return sorted(str(name) for (name,) in self._rows(select(named.c.pipeline)))
 
     def write_alarms(
         self, pipeline: str, alarms: Sequence[AlarmRecord], *, on_refused: OnRefused | None = None
@@ -172,7 +198,7 @@ class MetricStore:
     ) -> list[AlarmRecord]:
         """Alarms in the order of time; with `limit` only the newest."""
         query = queries.alarms_newest_first(queries.Selection(pipeline, since=since, until=until)).limit(limit)
-        return [AlarmRecord(*row) for row in reversed(self._rows(query))]
+        return [records.read_row(AlarmRecord, ALARMS.name, row) for row in reversed(self._rows(query))]
 
     def write_decisions(
         self,
@@ -211,7 +237,10 @@ class MetricStore:
 
     def last_decision_id(self, pipeline: str) -> int:
         """The highest number of a decision, 0 if there is none."""
-        return self._rows(records.newest_id(pipeline))[0][0] or 0
+        newest = self._rows(records.newest_id(pipeline))[0][0] or 0
+        if not isinstance(newest, int):
+            raise StoreError(f"the store is damaged: a decision has the number {newest!r:.40}; move the store away")
+        return newest
 
     def write_setups(
         self, pipeline: str, setups: Sequence[RecordedWorld], *, on_refused: OnRefused | None = None
@@ -227,19 +256,52 @@ class MetricStore:
         rows = self._rows(records.setups_of(pipeline))
         return list(records.read_back(rows, RecordedWorld, "setup", on_problem))
 
-    def delete_before(self, before: float, *, at_most: int | None = None) -> int:
-        """Forget what all pipelines measured and decided before a moment. Says how many samples went.
+    def recorded_before(
+        self, pipeline: str, now: float, age: float, on_pause: retention.OnPause = lambda _begin, _end: None
+    ) -> float:
+        """The time before which samples of a pipeline are older than `age` seconds of recorded time.
+
+        `on_pause` is told of each pause of more than a day, which does not count.
+        """
+        with self._errors("read the store"), self._engine.connect() as connection:
+            return retention.recorded_before(connection, pipeline, now, age, on_pause)
+
+    def delete_before(self, pipeline: str, before: float, *, at_most: int | None = None) -> int:
+        """Delete what a pipeline measured and decided before a moment. Returns the number of samples deleted.
 
         Each transaction is small, so that writers do not wait for long. With `at_most`, call again while that many
-        are deleted. The space is used for new samples; the file does not shrink.
+        are deleted.
         """
         with self._errors("delete old samples in the store"):
-            removed = queries.delete_samples(self._writing, before, at_most)
+            removed = retention.delete_samples(self._writing, pipeline, before, at_most)
             if at_most is None or removed < at_most:
-                queries.delete_alarms(self._writing, before)
-                queries.delete_decisions(self._writing, before)
-                queries.delete_empty_series(self._writing)
+                retention.delete_alarms(self._writing, pipeline, before)
+                retention.delete_decisions(self._writing, pipeline, before)
+                retention.delete_empty_series(self._writing, pipeline)
         return removed
+
+    def compact(self, part: Part) -> Part | None:
+        """Keep one sample of each step of a part, a small piece at a time; returns what is left, None if nothing is."""
+        with self._errors("compact the store"), self._lock, self._writing.begin() as connection:
+            return compact(connection, part)
+
+    def give_back_space(self, pages: int) -> bool:
+        """Make the file of an SQLite store smaller by at most so many pages; False if there is not much to give."""
+        with self._errors("compact the store"), self._lock:
+            return give_back_space(self._engine, pages)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of an SQLite store, links followed; none of a server."""
+        if self._path is None:
+            return []
+        file = self._path.resolve()
+        return [file.with_name(file.name + suffix) for suffix in ("", "-wal", "-shm", "-journal")]
+
+    @property
+    def deleted(self) -> bool:
+        """Whether the file of the store was deleted or replaced since it was opened."""
+        return self._path is not None and self._file != file_identity(self._path)
 
     def _rows(self, query: Select[Any]) -> Sequence[Any]:
         with self._errors("read the store"), self._engine.connect() as connection:
@@ -247,6 +309,10 @@ class MetricStore:
 
     def _errors(self, doing: str) -> AbstractContextManager[None]:
         return store_errors(doing, self._engine.url)
+
+
+_sample = partial(records.read_row, Sample, SAMPLES.name)
+_step = partial(records.read_row, StepSample, SAMPLES.name)
 
 
 def _checked(pipeline: str, entries: Iterable[Record], on_refused: OnRefused | None) -> list[Record]:

@@ -1,8 +1,7 @@
-"""The tables of the store, for SQLite and PostgreSQL, and what is read, inserted and deleted.
+"""The tables of the store, for SQLite and PostgreSQL, and what is read and inserted.
 
 Names start with `foretide_`, so that the store can share a PostgreSQL database with others. The primary key of a
-sample is its series and time: every query uses this index, and writing a sample again is harmless. Old rows are deleted
-in small transactions.
+sample is its series and time: every query uses this index, and writing a sample again is harmless.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from sqlalchemy import (
     Connection,
     Dialect,
     Double,
-    Engine,
     ForeignKey,
     Index,
     Integer,
@@ -29,11 +27,10 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     delete,
-    exists,
+    func,
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import IntegrityError
 
 VERSION = 1
 """Version of these tables. A store of a newer version is refused.
@@ -66,6 +63,19 @@ SAMPLES = Table(
     Column("value", Double, nullable=False),
     sqlite_with_rowid=False,  # the index is the table: half the space, one tree to write
 )
+
+STEPS = Table(
+    "foretide_steps",
+    METADATA,
+    Column("series_id", _ROW_ID, ForeignKey(SERIES.c.id, ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("at", Double, primary_key=True),
+    Column("count", BigInteger, nullable=False),
+    Column("mean", Double, nullable=False),
+    Column("low", Double, nullable=False),
+    Column("high", Double, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Of each sample that stands for others too: how many with itself, and their mean, minimum and maximum."""
 
 ALARMS = Table(
     "foretide_alarms",
@@ -100,14 +110,8 @@ SETUPS = Table(
     Column("json", Text, nullable=False),
 )
 
-ADDED = (DECISIONS, SETUPS)
+ADDED = (DECISIONS, SETUPS, STEPS)
 """Tables that an older store may not have."""
-
-CHUNK = 5_000
-"""Samples deleted in one transaction: some hundredths of a second on a disk."""
-
-SERIES_AT_ONCE = 1_000
-"""Series named in one statement; databases limit its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,19 @@ def samples_newest_first(wanted: Selection) -> Select[Any]:
 def samples_oldest_first(wanted: Selection) -> Select[Any]:
     """Samples in the order of time; those of one moment in the order in which their series were first seen."""
     return _samples(wanted).order_by(SAMPLES.c.at, SERIES.c.id)
+
+
+def steps_oldest_first(wanted: Selection) -> Select[Any]:
+    """Samples in the order of time, each with the count, mean, minimum and maximum of those that it stands for."""
+    figures = [func.coalesce(STEPS.c.count, 1)]
+    figures += [func.coalesce(column, SAMPLES.c.value) for column in (STEPS.c.mean, STEPS.c.low, STEPS.c.high)]
+    own = (STEPS.c.series_id == SAMPLES.c.series_id) & (STEPS.c.at == SAMPLES.c.at)
+    return (
+        select(SERIES.c.metric, SERIES.c.subject, SAMPLES.c.at, SAMPLES.c.value, *figures)
+        .select_from(SERIES.join(SAMPLES, SAMPLES.c.series_id == SERIES.c.id).outerjoin(STEPS, own))
+        .where(*wanted.of_series(), *wanted.of_time(SAMPLES.c.at))
+        .order_by(SAMPLES.c.at, SERIES.c.id)
+    )
 
 
 def _samples(wanted: Selection) -> Select[Any]:
@@ -197,59 +214,6 @@ def upsert(table: Table, dialect: Dialect) -> postgresql.Insert | sqlite.Insert:
 def insert_missing(table: Table, dialect: Dialect) -> postgresql.Insert | sqlite.Insert:
     """Insert rows that do not exist yet."""
     return _insert(table, dialect).on_conflict_do_nothing()
-
-
-def delete_samples(engine: Engine, before: float, at_most: int | None = None) -> int:
-    """Delete samples from before a time, one chunk per transaction; the number deleted, below `at_most` if all are."""
-    removed = 0
-    while at_most is None or removed < at_most:
-        share = CHUNK if at_most is None else min(CHUNK, at_most - removed)
-        with engine.begin() as connection:
-            gone = _delete_chunk(connection, before, share)
-        if not gone:
-            break
-        removed += gone
-    return removed
-
-
-def _delete_chunk(connection: Connection, before: float, rows: int) -> int:
-    """Delete at most `rows` old samples; 0 only if there are none left."""
-    aged = exists().where(SAMPLES.c.series_id == SERIES.c.id, SAMPLES.c.at < before)
-    some = connection.scalars(select(SERIES.c.id).where(aged).order_by(SERIES.c.id).limit(SERIES_AT_ONCE)).all()
-    old = SAMPLES.c.series_id.in_(some) & (SAMPLES.c.at < before)
-    in_order = select(SAMPLES.c.series_id, SAMPLES.c.at).where(old).order_by(SAMPLES.c.series_id, SAMPLES.c.at)
-    too_many = connection.execute(in_order.limit(1).offset(rows)).one_or_none()
-    if too_many is None:
-        return connection.execute(delete(SAMPLES).where(old)).rowcount
-    series, first_kept = too_many
-    whole = SAMPLES.c.series_id.in_([other for other in some if other < series]) & (SAMPLES.c.at < before)
-    part = (SAMPLES.c.series_id == series) & (SAMPLES.c.at < first_kept)
-    return sum(connection.execute(delete(SAMPLES).where(old)).rowcount for old in (whole, part))
-
-
-def delete_empty_series(engine: Engine) -> None:
-    """Delete series that have no sample left."""
-    empty = ~exists().where(SAMPLES.c.series_id == SERIES.c.id)
-    try:
-        with engine.begin() as connection:
-            connection.execute(delete(SERIES).where(empty))
-    except IntegrityError:
-        return  # one of them just got a sample from another process; the rest go next time
-
-
-def delete_alarms(engine: Engine, before: float) -> None:
-    """Delete alarms from before a time."""
-    with engine.begin() as connection:
-        connection.execute(delete(ALARMS).where(ALARMS.c.at < before))
-
-
-def delete_decisions(engine: Engine, before: float) -> None:
-    """Delete decisions from before a time, and setups that were replaced before it."""
-    later = SETUPS.alias()
-    replaced = exists().where(later.c.pipeline == SETUPS.c.pipeline, later.c.at > SETUPS.c.at, later.c.at <= before)
-    with engine.begin() as connection:
-        connection.execute(delete(DECISIONS).where(DECISIONS.c.at < before))
-        connection.execute(delete(SETUPS).where(replaced))
 
 
 def keep_newest(connection: Connection, table: Table, pipeline: str, order: ColumnElement[Any], most: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, Self, TypeVar
 
 from sqlalchemy import Connection, Select, func, select
@@ -12,8 +13,9 @@ from sqlalchemy import Connection, Select, func, select
 from foretide.control.decisions.decision import Decision, from_json, to_json
 from foretide.control.decisions.effects import merge_effects
 from foretide.control.history import RecordedWorld
-from foretide.errors import CodecError
+from foretide.errors import CodecError, StoreError
 from foretide.metrics.metric import Sample
+from foretide.metrics.steps import StepSample
 from foretide.store.queries import DECISIONS, SETUPS, keep_newest, upsert
 
 MAX_DECISION_ID = 2**63 - 1
@@ -27,6 +29,9 @@ MAX_DECISIONS = 10_000
 
 MAX_SETUPS = 1_000
 """Setups of a pipeline that are kept."""
+
+_SHOWN = 40
+"""Characters of a value that an error shows."""
 
 DECISIONS_PER_STATEMENT = 1_000
 """Databases limit the parameters of a statement."""
@@ -107,10 +112,10 @@ def _id_problem(record: Decision | RecordedWorld) -> str | None:
 
 
 def _number_problem(what: str, figure: float) -> str | None:
-    known = isinstance(figure, (int, float)) and math.isfinite(figure)
-    return None if known else f"its {what} is {figure}; it must be a finite number"
+    return None if _is_finite(figure) else f"its {what} is {figure}; it must be a finite number"
 
 
+@lru_cache(maxsize=10_000)
 def name_problem(name: str) -> str | None:
     """Why a name cannot be stored, or None.
 
@@ -135,6 +140,35 @@ def storable_text(text: str) -> str:
     return text.replace("\0", "").encode(errors="replace").decode()
 
 
+Row = TypeVar("Row", Sample, StepSample, AlarmRecord)
+
+
+def read_row(kind: type[Row], table: str, row: Sequence[Any]) -> Row:
+    """A row as a record. SQLite keeps text and blobs in columns of numbers if somebody puts them there.
+
+    Raises:
+        StoreError: A value is not of the type of its column; names the row.
+    """
+    for place, value in enumerate(row):
+        number = _is_number_at(kind, place)
+        if not (_is_finite(value) if number else isinstance(value, str)):
+            wanted = "a finite number" if number else "text"
+            where = ", ".join(repr(each)[:_SHOWN] for each in row)
+            raise StoreError(
+                f"the store is damaged: a row of {table} ({where}) has {value!r:.40} where {wanted} belongs; delete "
+                "the row, or move the store away"
+            )
+    return kind(*row)
+
+
+def _is_number_at(kind: type[Any], place: int) -> bool:
+    return place == 0 if kind is AlarmRecord else place > 1
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
 OnProblem = Callable[[str], None]
 T = TypeVar("T")
 
@@ -153,10 +187,10 @@ def decisions_newest_first(
     if since is not None:
         query = query.where(column.at >= since)
     if ids is not None:
-        query = query.where(column.id.in_(ids))
+        query = query.where(column.id.in_([each for each in ids if 0 <= each <= MAX_DECISION_ID]))
     if acted:
         query = query.where(column.acted)
-    return query.order_by(column.id.desc()).limit(last)
+    return query.order_by(column.id.desc()).limit(None if last is None else min(last, MAX_DECISION_ID))
 
 
 def newest_id(pipeline: str) -> Select[Any]:
@@ -175,7 +209,8 @@ def read_back(rows: Iterable[tuple[float, str]], kind: type[T], what: str, on_pr
         try:
             yield from_json(kind, text)
         except CodecError as error:
-            on_problem(f"{what} {number:.15g} of the store was left out: {error}")
+            shown = f"{number:.15g}" if isinstance(number, int | float) else repr(number)
+            on_problem(f"{what} {shown} of the store was left out: {error}")
 
 
 def write_decisions(

@@ -6,118 +6,31 @@ it is retried after ever longer pauses, `problem` describes the failure, and a f
 
 from __future__ import annotations
 
+import logging
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
 from functools import partial
 from threading import Condition, Thread
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from foretide.control.decisions.decision import Decision
 from foretide.control.history import RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
-from foretide.store.records import MAX_DECISIONS, AlarmRecord
+from foretide.store.backlog import Backlog
+from foretide.store.records import AlarmRecord
+from foretide.store.upkeep import Upkeep, WriterSettings
 
 if TYPE_CHECKING:
     from foretide.store.metric_store import MetricStore
 
-Item = TypeVar("Item")
 Record = TypeVar("Record", Sample, AlarmRecord, Decision, RecordedWorld)
 
-PRUNED_AT_ONCE = 20_000
-"""Samples deleted between two batches that are written."""
+NOTICE_SECONDS = 3600.0
+"""For so long `notice` says that the store was deleted."""
 
-
-@dataclass(frozen=True, slots=True)
-class WriterSettings:
-    """Sizes of the queues, retention, and pauses after failures.
-
-    Attributes:
-        decision_capacity: Maximum of decisions in the queue, and of setups.
-        batch: Maximum of records of a kind in one transaction.
-        retention_seconds: How long samples, alarms and decisions are kept; None for ever.
-        max_decisions: Maximum of decisions in the store, however young.
-        first_pause: Seconds before a failing store is retried; doubled with each failure, up to `max_pause`.
-    """
-
-    capacity: int = 100_000
-    alarm_capacity: int = 1_000
-    decision_capacity: int = 1_000
-    batch: int = 5_000
-    retention_seconds: float | None = None
-    max_decisions: int = MAX_DECISIONS
-    prune_every: float = 600.0
-    first_pause: float = 0.5
-    max_pause: float = 30.0
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value is not None and value <= 0:
-                raise StoreError(f"{each.name} must be greater than 0, got {value}")
-
-
-class Backlog(Generic[Item]):
-    """Items to be written, the oldest first. Not thread-safe: its owner holds a lock.
-
-    Items are settled (written or dropped) in the order in which they were received.
-
-    >>> backlog = Backlog[str](capacity=2)
-    >>> backlog.put(["a", "b", "c"])
-    >>> backlog.take(5), backlog.dropped
-    (['b', 'c'], 1)
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._waiting: deque[Item] = deque()
-        self.received = self.settled = self.dropped = 0
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    @property
-    def pending(self) -> int:
-        """Number of items that are not settled, those taken out included."""
-        return self.received - self.settled
-
-    def put(self, items: Iterable[Item]) -> None:
-        """Append items."""
-        before = len(self._waiting)
-        self._waiting.extend(items)
-        self.received += len(self._waiting) - before
-        self._shrink()
-
-    def take(self, at_most: int) -> list[Item]:
-        """Take out the oldest items. Each has to be given back, or counted as settled."""
-        return [self._waiting.popleft() for _ in range(min(at_most, len(self._waiting)))]
-
-    def give_back(self, items: list[Item]) -> None:
-        """Put items that were taken out back in front. The oldest may be dropped."""
-        self._waiting.extendleft(reversed(items))
-        self._shrink()
-
-    def reject(self, count: int) -> None:
-        """Count items that arrive after the end as dropped."""
-        self.received += count
-        self.dropped += count
-        self.settled += count
-
-    def drop_all(self) -> None:
-        """Drop all items in the queue."""
-        self._drop(len(self._waiting))
-
-    def _shrink(self) -> None:
-        self._drop(len(self._waiting) - self._capacity)
-
-    def _drop(self, count: int) -> None:
-        for _ in range(count):
-            self._waiting.popleft()
-        self.dropped += max(0, count)
-        self.settled += max(0, count)
+log = logging.getLogger("foretide")
 
 
 class StoreWriter:
@@ -144,7 +57,7 @@ class StoreWriter:
             pipeline: Whose samples they are.
             settings: Sizes and times.
             clock: Seconds since 1970, for the retention.
-            steady_clock: Monotonic, for pauses and prunings.
+            steady_clock: Monotonic, for pauses and rounds of compaction and deletion.
         """
         self._open_store, self._pipeline, self._settings = open_store, pipeline, settings or WriterSettings()
         self._clock, self._steady_clock = clock, steady_clock
@@ -156,7 +69,9 @@ class StoreWriter:
         self._setups = Backlog[RecordedWorld](self._settings.decision_capacity)
         self._backlogs: tuple[Backlog[Any], ...] = (self._samples, self._alarms, self._decisions, self._setups)
         self._failures, self._flushing, self._closing = 0, False, False
-        self._prune_at = steady_clock()
+        self._upkeep = Upkeep(pipeline, self._settings, clock, steady_clock)
+        self._last_setup: RecordedWorld | None = None
+        self._noticed: tuple[str, float] | None = None
         self._thread = Thread(target=self._run, name=f"foretide-store-{pipeline}", daemon=True)
         self.problem: str | None = None
         self.refused = 0
@@ -178,6 +93,13 @@ class StoreWriter:
         return sum(backlog.dropped for backlog in self._backlogs)
 
     @property
+    def notice(self) -> str | None:
+        """That the store was deleted while it was in use, for an hour; or None."""
+        if self._noticed is None or self._steady_clock() > self._noticed[1] + NOTICE_SECONDS:
+            return None
+        return self._noticed[0]
+
+    @property
     def pending(self) -> int:
         """Number of records that are neither written nor dropped."""
         with self._changed:
@@ -197,6 +119,7 @@ class StoreWriter:
 
     def put_setup(self, recorded: RecordedWorld) -> None:
         """Queue the setup of the pipeline. After `close` it is dropped."""
+        self._last_setup = recorded
         self._put(self._setups, [recorded])
 
     def flush(self, timeout: float) -> bool:
@@ -223,20 +146,21 @@ class StoreWriter:
         return not self._thread.is_alive() and self.dropped == lost
 
     def turn(self) -> float | None:
-        """Write a batch, and prune a little; returns the seconds until that is due again, None for not before a put."""
+        """Write a batch, and compact or prune a little.
+
+        Returns the seconds until that is due again, None for not before a put.
+        """
         with self._changed:
             self._flushing = False
         try:
-            if self._store is None:
-                self._store = self._open_store()
-            store = self._store
+            store = self._opened()
             self._write_batch(self._alarms, store.write_alarms)
-            self._write_batch(self._samples, store.write)
+            self._upkeep.wrote(self._write_batch(self._samples, store.write))
             self._write_batch(self._setups, store.write_setups)
             self._write_batch(
                 self._decisions, partial(store.write_decisions, max_decisions=self._settings.max_decisions)
             )
-            due = self._prune(store)
+            due = None if self._closing else self._upkeep.turn(store)
         except Exception as error:  # noqa: BLE001 - whatever it is, the thread has to live on
             return self._failed(error)
         self._failures, self.problem = 0, None
@@ -268,8 +192,26 @@ class StoreWriter:
             with suppress(Exception):  # it failed before
                 store.close()
 
-    def _write_batch(self, backlog: Backlog[Record], write: Callable[..., None]) -> None:
-        """Write the oldest of a backlog, or leave all there."""
+    def _opened(self) -> MetricStore:
+        """The store; a new one if somebody deleted its file, into which nobody would ever look."""
+        if self._store is not None and self._store.deleted:
+            self._close_store()
+            self._upkeep.abort()
+            self._tell_deleted()
+        if self._store is None:
+            self._store = self._open_store()
+        return self._store
+
+    def _tell_deleted(self) -> None:
+        message = "the metrics store was deleted while it was in use; a new one was created, without what was in it"
+        log.warning("%s: %s", self._pipeline, message)
+        self._noticed = message, self._steady_clock()
+        with self._changed:
+            self._alarms.put([AlarmRecord(self._clock(), "store-deleted", "critical", "", message, "store")])
+            self._setups.put([] if self._last_setup is None else [self._last_setup])
+
+    def _write_batch(self, backlog: Backlog[Record], write: Callable[..., None]) -> list[Record]:
+        """Write the oldest of a backlog, or leave all there; returns those written."""
         refused: list[str] = []
         with self._changed:
             records = backlog.take(self._settings.batch)
@@ -284,21 +226,12 @@ class StoreWriter:
             self.refused += len(refused)
             backlog.settled += len(records)
             self._changed.notify_all()
-
-    def _prune(self, store: MetricStore) -> float | None:
-        """Prune a little if it is due; returns the seconds until it is due again."""
-        kept, now = self._settings.retention_seconds, self._steady_clock()
-        if kept is None or self._closing:
-            return None
-        if now >= self._prune_at:
-            if store.delete_before(self._clock() - kept, at_most=PRUNED_AT_ONCE) == PRUNED_AT_ONCE:
-                return 0.0
-            self._prune_at = now + self._settings.prune_every
-        return self._prune_at - now
+        return records
 
     def _failed(self, error: Exception) -> float:
         """Note the failure; returns the pause. The store is opened again then, as it may have been replaced."""
         self._close_store()
+        self._upkeep.abort()
         pause = self._settings.first_pause * 2.0 ** min(self._failures, 30)
         self._failures += 1
         self.problem = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"

@@ -60,7 +60,7 @@ Work = Native | Arrow | PerTuple
 class From:
     """An input of a bolt: which stream of which component, and how its tuples are split.
 
-    A `feedback` input closes a loop: its tuples come back in a later batch, through Spark's own file sink and source.
+    A `feedback` input closes a loop: its tuples come back in a later batch, through the sink's files or topics.
     """
 
     component: str
@@ -136,6 +136,10 @@ class Topology:
         """The spout or bolt of that id."""
         return next((part for part in self.components if part.id == name), None)
 
+    def is_shared(self, spout: Spout) -> bool:
+        """Whether more than one reads a spout: bolts, and the sink, which takes its dead letters."""
+        return len(self.readers(spout.id, "default")) + spout.source.dead_letters > 1
+
     def readers(self, name: str, stream: str) -> list[tuple[Bolt, From]]:
         """The bolts that read a stream, each with the input that does."""
         return [
@@ -144,6 +148,10 @@ class Topology:
             for source in bolt.inputs
             if source.component == name and source.stream == stream
         ]
+
+    def feedback(self) -> list[tuple[Bolt, From]]:
+        """The inputs that close loops, each with its bolt."""
+        return [(bolt, source) for bolt in self.bolts for source in bolt.inputs if source.feedback]
 
     def outputs(self) -> list[tuple[Bolt, str]]:
         """Streams that no bolt reads, or that come back as feedback: they go to the sink."""
@@ -162,3 +170,8 @@ class Topology:
             for bolt in self.bolts
         }
         return [bolts[name] for name in in_order(reads)]
+
+
+def feedback_name(bolt: Bolt, source: From) -> str:
+    """What an input of a bolt is called that closes a loop."""
+    return f"{output_name(source.component, source.stream)} -> {bolt.id}"

@@ -6,12 +6,14 @@ own exchanges have no name, and are told by what they feed or by what feeds them
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from foretide.topology.graph import Bolt, Spout, Topology
 from foretide.topology.groupings import All
+from foretide.topology.sources import KafkaSource
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -24,11 +26,13 @@ SHARED = ".out"
 class PlanShape:
     """The scans that feed each exchange, in the order of the plan, and the bolt behind Spark's own exchanges.
 
-    `scans[None]` are those that reach the sink, or an exchange of Spark's own, without passing an edge.
+    `scans[None]` are those that reach the sink, or an exchange of Spark's own, without passing an edge. `topics` has
+    the spout of each topic that one spout alone reads.
     """
 
     scans: Mapping[str | None, tuple[str, ...]] = field(default_factory=dict)
     behind: Mapping[str, str] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
 
     def scan(self, feeds: str | None, place: int, count: int) -> str | None:
         """The spout of the scan at a place among `count` scans of one stage, None when that is not certain."""
@@ -73,7 +77,7 @@ class _ShapeBuilder:
                 loose += fed
             elif bolt.id not in self.chained:
                 scans[bolt.id] = fed
-        return PlanShape({**scans, None: tuple(loose)}, self._behind())
+        return PlanShape({**scans, None: tuple(loose)}, self._behind(), topics_of(self.topology))
 
     def _readers(self, component: str) -> int:
         part = self.topology.component(component)
@@ -81,7 +85,8 @@ class _ShapeBuilder:
         return sum(len(self.topology.readers(component, stream)) for stream in streams)
 
     def _shared(self, component: str) -> bool:
-        return self._readers(component) > 1
+        part = self.topology.component(component)
+        return self.topology.is_shared(part) if isinstance(part, Spout) else self._readers(component) > 1
 
     def _scans_of(self, component: str) -> tuple[str, ...]:
         """The spouts that a component's own stage scans: itself, or those that a chained bolt sits on."""
@@ -110,6 +115,13 @@ class _ShapeBuilder:
         return {operator: next(iter(bolts)) for operator, bolts in found.items() if len(bolts) == 1}
 
 
+def topics_of(topology: Topology) -> dict[str, str]:
+    """The spout of each Kafka topic; a topic that several spouts read tells none of them."""
+    read = [(spout.source.topic, spout.id) for spout in topology.spouts if isinstance(spout.source, KafkaSource)]
+    names = Counter(topic for topic, _ in read)
+    return {topic: spout for topic, spout in read if names[topic] == 1}
+
+
 class FirstEdge(NamedTuple):
     """An edge that only spouts feed, so that its records can be compared with the offsets of their sources."""
 
@@ -119,11 +131,7 @@ class FirstEdge(NamedTuple):
 
 def first_edges(topology: Topology) -> dict[str, FirstEdge]:
     """The edges that only spouts feed. A spout with several readers has one exchange of its own, `<spout>.out`."""
-    shared = {
-        f"{spout.id}{SHARED}": FirstEdge((spout.id,))
-        for spout in topology.spouts
-        if len(topology.readers(spout.id, "default")) > 1
-    }
+    shared = {f"{spout.id}{SHARED}": FirstEdge((spout.id,)) for spout in topology.spouts if topology.is_shared(spout)}
     direct = {
         bolt.id: FirstEdge(tuple(source.component for source in bolt.inputs), _copies(bolt))
         for bolt in topology.bolts

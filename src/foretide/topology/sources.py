@@ -5,8 +5,8 @@ How Spark reads a source, and what the source tells about a batch, is in `foreti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
@@ -18,12 +18,19 @@ class Source:
     """What all sources share, with the answers of a plain Spark source.
 
     A source that is `at_most_once` can refuse to hand out a row a second time. With `live_admission` its limit of rows
-    a batch can change while the query runs. `partitions` tasks read it; None leaves their number to Spark.
+    a batch can change while the query runs, with `restart_admission` when it is restarted. `partitions` tasks read it;
+    None leaves their number to Spark.
     """
 
     at_most_once: ClassVar[bool] = False
     live_admission: ClassVar[bool] = False
+    restart_admission: ClassVar[bool] = False
     partitions: int | None = None
+
+    @property
+    def dead_letters(self) -> bool:
+        """Whether records that cannot be parsed become dead letters."""
+        return False
 
     @property
     def replayable(self) -> bool:
@@ -76,6 +83,52 @@ class Replay(Source):
             yield f"event_seconds is {self.event_seconds}", "Use more than 0"
         elif self.event_seconds is not None and self.curve.endless:
             yield "event_seconds stretches a curve that never ends", "Drop it, or let the curve end"
+
+
+@dataclass(frozen=True)
+class KafkaSource(Source):
+    """Records of a Kafka topic.
+
+    With a `schema` (DDL) the values are JSON objects with these columns, and a record that is not becomes a dead
+    letter; without one there is a column `value` (string). `metadata` names columns of Kafka's own that are added.
+    `options` are passed to Spark's Kafka source as they are (`kafka.security.protocol`, ...), and never shown.
+
+    Attributes:
+        servers: Addresses of brokers, such as `host:9092,other:9092`.
+        topic: The topic.
+        start: Where a new checkpoint starts.
+        max_rows: Limit of records a batch. Spark splits it over the partitions by their lag, and fixes it when the
+            query starts: another one takes a restart (`foretide admission set SPOUT ROWS --restart`).
+    """
+
+    servers: str
+    topic: str
+    schema: str | None = None
+    metadata: tuple[str, ...] = ("timestamp",)
+    start: Literal["earliest", "latest"] = "latest"
+    max_rows: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+
+    restart_admission: ClassVar[bool] = True
+
+    @property
+    def dead_letters(self) -> bool:
+        """Only values that are parsed can fail to be."""
+        return self.schema is not None
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Values that Kafka or Spark would refuse after the start."""
+        if not self.servers or not self.topic:
+            yield "names no broker or no topic", "Give servers such as 'localhost:9092', and a topic"
+        if self.max_rows is not None and self.max_rows < 1:
+            yield f"max_rows is {self.max_rows}", "Use 1 or more, or the query never moves on"
+        unknown = sorted(set(self.metadata) - set(KAFKA_METADATA))
+        if unknown:
+            yield f"metadata names {', '.join(unknown)}", f"Choose from {', '.join(KAFKA_METADATA)}"
+
+
+KAFKA_METADATA = ("key", "topic", "partition", "offset", "timestamp")
+"""Columns that Kafka adds to every record."""
 
 
 @dataclass(frozen=True)

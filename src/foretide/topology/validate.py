@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import get_args
 
@@ -17,30 +16,13 @@ from foretide.errors import Problem
 from foretide.graphs import loops, reachable
 from foretide.topology.graph import DEAD_LETTERS, Bolt, From, OnError, Topology
 from foretide.topology.groupings import Dynamic, Fields, Global, Grouping, LocalOrShuffle, PartialKey
-from foretide.topology.sinks import GUARANTEES, Guarantee, Sink
-from foretide.topology.sources import Source
+from foretide.topology.modes import MICRO_BATCH, ExecutionMode
+from foretide.topology.sinks import GUARANTEES, Guarantee, KafkaSink, Sink
 
 ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 """What names of topologies, components, streams and edges look like."""
 
 _FEWEST_CHOICES = 2
-
-
-@dataclass(frozen=True)
-class ExecutionMode:
-    """A way in which Spark runs a streaming query: the sources, sinks and guarantees that are possible in it.
-
-    What a mode means to Spark (trigger, session settings) is in `foretide.spark.session`.
-    """
-
-    name: str
-    sources: tuple[type[Source], ...] = (Source,)
-    sinks: tuple[type[Sink], ...] = (Sink,)
-    guarantees: tuple[Guarantee, ...] = GUARANTEES
-
-
-MICRO_BATCH = ExecutionMode("micro-batch")
-"""A batch is planned, run and committed before the next one starts. Any source, any operator, any sink."""
 
 
 def find_problems(topology: Topology) -> list[Problem]:
@@ -62,29 +44,17 @@ def find_run_problems(
             Problem(
                 "sink",
                 f"{sink!r} is not one sink",
-                "One query writes to one sink: give one of Parquet, Json, Table, Console, Memory, and start a second "
-                "pipeline for a second kind of sink",
+                "One query writes to one sink: give one of Parquet, Json, Table, KafkaSink, Console, Memory, and start "
+                "a second pipeline for a second kind of sink",
             )
         ]
     if guarantee not in GUARANTEES:
         return [Problem("guarantee", f"'{guarantee}' is not known", f"Choose one of {', '.join(GUARANTEES)}")]
     return [
-        *_mode(topology, sink, guarantee, mode),
+        *mode.problems(topology, sink, guarantee),
         *_guarantee(topology, sink, guarantee),
         *_feedback_sink(topology, sink),
     ]
-
-
-def _mode(topology: Topology, sink: Sink, guarantee: str, mode: ExecutionMode) -> Iterator[Problem]:
-    for spout in topology.spouts:
-        if not isinstance(spout.source, mode.sources):
-            known = ", ".join(kind.__name__ for kind in mode.sources)
-            yield Problem(spout.id, f"{mode.name} mode cannot read {type(spout.source).__name__}", f"Use {known}")
-    if not isinstance(sink, mode.sinks):
-        known = ", ".join(kind.__name__ for kind in mode.sinks)
-        yield Problem("sink", f"{mode.name} mode cannot write to {type(sink).__name__}", f"Use {known}")
-    if guarantee not in mode.guarantees:
-        yield Problem("guarantee", f"{mode.name} mode cannot give {guarantee}", f"Use {', '.join(mode.guarantees)}")
 
 
 def _names(topology: Topology) -> Iterator[Problem]:
@@ -274,7 +244,13 @@ def _guarantee(topology: Topology, sink: Sink, guarantee: Guarantee) -> Iterator
 
 
 def _feedback_sink(topology: Topology, sink: Sink) -> Iterator[Problem]:
-    if not sink.files and any(source.feedback for bolt in topology.bolts for source in bolt.inputs):
+    if not any(source.feedback for bolt in topology.bolts for source in bolt.inputs):
+        return
+    if not sink.feedback:
+        yield Problem("sink", f"feedback cannot pass through {sink.format}", "Use Parquet, Json or KafkaSink")
+    elif isinstance(sink, KafkaSink) and sink.topic_of("") == sink.topic:
         yield Problem(
-            "sink", f"feedback cannot pass through {sink.format}", "Use Parquet or Json: feedback needs files"
+            "sink",
+            f"feedback would have to be picked out of topic '{sink.topic}', which all streams share",
+            "Write '{stream}' in the name of the topic, so that each stream has one of its own",
         )

@@ -78,10 +78,19 @@ def test_a_worker_that_is_gone_needs_no_quarantine():
 
 
 def test_a_restart_is_in_force_once_everything_it_was_for_is_so():
-    restart = Restart("too few", state_partitions=8, pools={"parse": 32}, after=100.0)
-    assert not restart.in_force(Observed(state_partitions=8, pools={"parse": 32}, started=100.0))
-    assert restart.in_force(Observed(state_partitions=8, pools={"parse": 32}, started=101.0))
+    restart = Restart("too few", state_partitions=8, pools={"parse": 32}, order="b")
+    assert not restart.in_force(Observed(state_partitions=8, pools={"parse": 32}))
+    assert not restart.in_force(Observed(state_partitions=8, pools={"parse": 32}, restart_order="a"))
+    assert not restart.in_force(Observed(state_partitions=8, pools={"parse": 4}, restart_order="b"))
+    assert restart.in_force(Observed(state_partitions=8, pools={"parse": 32}, restart_order="b"))
     assert "8 state partitions and a pool of 32 behind 'parse'" in restart.describe()
+
+
+def test_a_restart_for_a_limit_is_in_force_once_a_batch_had_it():
+    restart = Restart("fewer", admission={"read": 50, "other": None})
+    assert not restart.in_force(Observed(admission={"read": 100}))
+    assert restart.in_force(Observed(admission={"read": 50}))
+    assert "with 50 rows a batch of 'read' and no limit of 'other': fewer" in restart.describe()
 
 
 @pytest.mark.parametrize(
@@ -95,6 +104,7 @@ def test_a_restart_is_in_force_once_everything_it_was_for_is_so():
         lambda: SetAdmission("read", 0),
         lambda: Restart("for nothing"),
         lambda: Restart("no tasks", pools={"parse": 0}),
+        lambda: Restart("no rows", admission={"read": 0}),
     ],
 )
 def test_an_action_that_makes_no_sense_cannot_be_made(make):

@@ -49,7 +49,7 @@ actions = st.one_of(
         names,
         state_partitions=st.integers(1, 99),
         pools=st.dictionaries(names, st.integers(1, 9), max_size=3),
-        after=st.none() | st.floats(0, 1e10),
+        order=st.none() | names,
     ),
 )
 facts = st.builds(Fact, names, names, numbers, numbers, st.none() | names, st.none() | numbers)

@@ -12,8 +12,9 @@ from foretide.control.policies.admission import Admission, AdmissionSettings
 from foretide.control.policies.baselines import Reactive, ReactiveSettings, Static
 from foretide.control.policies.processors import Processors, ProcessorSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
+from foretide.control.step import Control, step
 from foretide.control.world.measured import NotYet, arrivals, batch_costs, network
-from foretide.control.world.setup import Target
+from foretide.control.world.setup import Setup, Target
 from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
 from foretide.errors import SettingsError
 from foretide.queueing.network import Network
@@ -92,6 +93,14 @@ def test_replicas_follow_the_load_that_is_foreseen():
     assert "3,000 tuples/s are expected" in ahead[0].reason
 
 
+def test_in_real_time_replicas_are_planned_beside_an_operator_whose_work_nobody_can_measure():
+    operators = tuple(replace(part, stateful=True, edge=None) if part.name == "count" else part
+                      for part in PIPELINE.operators)  # fmt: skip
+    seen = loaded(1000.0, setup=replace(PIPELINE, operators=operators), service_time_ms={"read": 1e-4, "parse": 2.0})
+    _, wishes = Replicas().wish(Replicas().start(), seen)
+    assert replicas_wished(wishes) == {"parse": 3}
+
+
 def test_stages_that_take_turns_need_more_replicas():
     _, wishes = Replicas().wish(Replicas().start(), loaded(1000.0))
     assert replicas_wished(wishes) == {"parse": 6, "count": 6}  # half of the time each: 2 / (0.8 / 2), rounded up
@@ -137,8 +146,19 @@ def test_a_backlog_adds_one_replica_at_most_unless_the_paper_is_followed():
 
 
 def test_what_arrives_during_an_ordinary_batch_is_no_backlog():
-    _, wishes = Replicas().wish(Replicas().start(), loaded(1000.0, lag={"read": 1000.0}, setup=PIPELINE))
-    assert replicas_wished(wishes) == {"parse": 3, "count": 3}
+    lagging = {"lag": {"read": 1000.0}, "service_time_ms": {"read": 0.01, "parse": 1.0, "count": 3.99}}
+    _, wishes = Replicas().wish(Replicas().start(), loaded(1000.0, **lagging))
+    assert "backlog" not in wishes[0].reason
+    _, wishes = Replicas().wish(Replicas().start(), loaded(1000.0, **lagging, setup=PIPELINE))
+    assert "with a backlog of 1,000" in wishes[0].reason  # in real time all that waits is one
+
+
+def test_queues_between_operators_count_once_where_they_are():
+    policy = Replicas(ReplicaSettings(period=5.0, max_backlog_replicas=None))
+    waiting = {"in_flight": {"parse": 2000.0, "count": 1000.0}, "lag": {"read": 500.0}, "setup": PIPELINE}
+    _, wishes = policy.wish(policy.start(), loaded(1000.0, **waiting))
+    assert ["2,500" in wishes[0].reason, "3,500" in wishes[1].reason] == [True, True]
+    assert replicas_wished(wishes) == {"parse": 4, "count": 5}  # (5,000 + 2,500) * 2 ms / 80 % in 5 s, and 8,500
 
 
 def test_a_loop_brings_its_tuples_again():
@@ -212,7 +232,7 @@ def drs(seen, **settings):
 
 
 def test_above_t_max_processors_are_added_and_below_t_min_given_back():
-    target = Target(latency=0.02, relaxed=0.008)
+    target = Target(latency=0.02, relaxed=0.008, quantile="mean")
     slow = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=25.0, seen=observed(3, 3))
     _, more = drs(slow)
     assert all(replicas > 3 for replicas in replicas_wished(more).values())
@@ -224,35 +244,43 @@ def test_above_t_max_processors_are_added_and_below_t_min_given_back():
 
 
 def test_a_model_that_is_too_rosy_is_corrected_by_what_is_measured():
-    target = Target(latency=0.02)
-    mild = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=25.0, seen=observed(4, 4))
-    worse = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=90.0, seen=observed(4, 4))
+    target = Target(latency=0.02, quantile="mean")
+    mild = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=21.0, seen=observed(4, 4))
+    worse = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=26.0, seen=observed(4, 4))
     assert sum(replicas_wished(drs(worse)[1]).values()) >= sum(replicas_wished(drs(mild)[1]).values())
 
 
 def test_above_t_max_one_is_added_even_where_the_model_sees_no_way():
-    seen = loaded(1000.0, setup=PIPELINE, target=Target(latency=0.02), latency_mean_ms=500.0, seen=observed(4, 4))
+    seen = loaded(
+        1000.0, setup=PIPELINE, target=Target(latency=0.02, quantile="mean"), latency_mean_ms=500.0, seen=observed(4, 4)
+    )
     assert sum(replicas_wished(drs(seen)[1]).values()) == 9
 
 
 def test_a_model_that_is_too_gloomy_gives_back_one_at_a_time():
-    target = Target(latency=0.0055, relaxed=0.004)
+    target = Target(latency=0.0055, relaxed=0.004, quantile="mean")
     seen = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=1.0, seen=observed(4, 4))
     _, wishes = drs(seen)
     assert sum(replicas_wished(wishes).values()) == 7
 
 
 def test_the_budget_is_never_exceeded():
-    target = Target(latency=0.0041, relaxed=0.0, budget=13)  # the spout has 4 of them
+    target = Target(latency=0.0041, relaxed=0.0, budget=13, quantile="mean")  # the spout has 4 of them
     seen = loaded(1000.0, setup=PIPELINE, target=target, latency_mean_ms=50.0, seen=observed(3, 3))
     assert sum(replicas_wished(drs(seen)[1]).values()) <= 9
-    tiny = loaded(1000.0, setup=PIPELINE, target=Target(0.0041, budget=5), latency_mean_ms=50.0, seen=observed(3, 3))
+    tiny = loaded(
+        1000.0,
+        setup=PIPELINE,
+        target=Target(0.0041, quantile="mean", budget=5),
+        latency_mean_ms=50.0,
+        seen=observed(3, 3),
+    )
     assert replicas_wished(drs(tiny)[1]) == {"parse": 3, "count": 3}
 
 
 def test_t_ra_counts_from_when_an_allocation_was_seen_to_change():
     policy = Processors(ProcessorSettings(min_interval=60, period=0))
-    target = Target(latency=0.02)
+    target = Target(latency=0.02, quantile="mean")
 
     def at(time, state, replicas):
         seen = observed(replicas, replicas)
@@ -270,8 +298,82 @@ def test_t_ra_counts_from_when_an_allocation_was_seen_to_change():
     assert wishes
 
 
+def test_in_a_pipeline_an_unknown_variation_is_said_and_never_guessed():
+    target = Target(latency=0.02, quantile="mean")
+    options = {"setup": PIPELINE, "target": target, "latency_mean_ms": 50.0, "seen": observed(3, 3)}
+    unknown = loaded(1000.0, service_scv={"count": 1.0}, arrival_scv={"parse": 1.0}, **options)
+    state, wishes = drs(unknown)
+    assert wishes == []
+    assert state.waits_for == "not known yet: service_scv of 'parse', arrival_scv of 'count'"
+    assert drs(unknown, service_scv=1.0)[1] == []
+    _, given = drs(unknown, service_scv=1.0, arrival_scv=1.0)
+    _, measured = drs(loaded(1000.0, **options))
+    assert given == measured
+    assert given
+    _, lively = drs(unknown, service_scv=9.0, arrival_scv=1.0)
+    assert replicas_wished(given) == {"parse": 6, "count": 6}
+    assert replicas_wished(lively) == {"parse": 6, "count": 4}  # more of the wait is explained by what varies
+
+
+def test_what_is_missing_is_a_problem_of_the_decision_once():
+    control = Control((Processors(ProcessorSettings(period=0)),))
+    state, problems = control.start(), []
+    for at in (1000.0, 1001.0, 1002.0):
+        known = {} if at < 1002 else {"service_scv": {"parse": 1.0, "count": 1.0}}
+        seen = loaded(at=at, setup=PIPELINE, target=Target(latency=0.02), **{"service_scv": {"parse": 1.0}, **known})
+        state, decision = step(control, state, seen)
+        problems.append(decision.problems)
+    missing = ("policy 'processors' cannot plan: not known yet: service_scv of 'count'",)
+    assert problems == [missing, (), ()]
+
+
+def test_in_micro_batches_nothing_waits_for_the_variation():
+    seen = loaded(1000.0, target=Target(latency=1.0), service_scv={}, arrival_scv={})
+    assert drs(seen)[1]
+
+
+def test_a_quantile_is_compared_with_the_target_by_its_measured_ratio_to_the_mean():
+    def wished(quantile, p99):
+        target = Target(latency=0.02, quantile=quantile)
+        options = {"setup": PIPELINE, "target": target, "latency_mean_ms": 9.0, "latency_p99_ms": p99}
+        return drs(loaded(1000.0, seen=observed(4, 4), **options))[1]
+
+    assert replicas_wished(wished("mean", 36.0)) == {"parse": 4, "count": 4}
+    above = wished("p99", 36.0)
+    assert sum(replicas_wished(above).values()) > 8
+    assert "p99 latency is 36 ms, 4.00 times the mean" in above[0].reason
+    assert "the model says 8.01 ms where 9 ms are measured (-11%; off by 11% on average over 1 plan)" in above[0].reason
+    assert above[0].expected.metric == "latency_p99_ms"
+    assert above[0].expected.value < 36
+    assert replicas_wished(wished("p99", 18.0)) == {"parse": 4, "count": 4}
+
+
+def test_a_peak_of_one_plan_such_as_at_the_start_of_a_batch_adds_nothing():
+    policy, target = Processors(ProcessorSettings(period=2, min_interval=5)), Target(latency=0.02, quantile="mean")
+
+    def wished(latencies):
+        state = policy.start()
+        for turn, latency in enumerate(latencies):
+            options = {"setup": PIPELINE, "target": target, "seen": observed(4, 4), "latency_mean_ms": latency}
+            state, wishes = policy.wish(state, loaded(1000.0, at=1000.0 + 2 * turn, **options))
+        return sum(replicas_wished(wishes).values())
+
+    assert wished([9.0, 9.0, 500.0]) == 0
+    assert wished([9.0, 9.0, 500.0, 9.0]) == 0
+    assert wished([9.0, 9.0, 30.0, 30.0]) > 8
+
+
+@given(st.floats(100, 3000), st.floats(1, 60), st.integers(2, 8), st.integers(2, 8), st.integers(6, 16))
+def test_in_a_pipeline_no_plan_exceeds_pools_or_slots(rate, latency, parse, count, budget):
+    target = Target(latency=0.01, quantile="mean", budget=budget)
+    seen = loaded(rate, setup=PIPELINE, target=target, latency_mean_ms=latency, seen=observed(parse, count))
+    wished = replicas_wished(drs(seen)[1])
+    assert all(1 <= replicas <= 16 for replicas in wished.values())
+    assert sum(wished.values()) <= max(budget - 4, parse + count)
+
+
 def test_micro_batches_buy_cores_and_give_them_back():
-    target = Target(latency=1.0, relaxed=0.5)
+    target = Target(latency=1.0, relaxed=0.5, quantile="mean")
     two = observed(4, 4, executors={"0": "h0", "1": "h1"})
     busy = {"capacity": {"read": 0.01, "parse": 0.45, "count": 0.45}, "batch_duration_ms": 1000.0}
     _, more = drs(loaded(1000.0, service_ms=1.8, target=target, latency_mean_ms=1500.0, seen=two, **busy))
@@ -279,6 +381,22 @@ def test_micro_batches_buy_cores_and_give_them_back():
     idle = {"capacity": {"read": 0.0, "parse": 0.01, "count": 0.01}, "batch_duration_ms": 100.0}
     _, fewer = drs(loaded(100.0, service_ms=0.1, target=target, latency_mean_ms=150.0, **idle))
     assert next(w.action.count for w in fewer if isinstance(w.action, SetExecutors)) == 1
+
+
+def test_in_micro_batches_too_a_quantile_is_compared_with_the_target():
+    two = observed(4, 4, executors={"0": "h0", "1": "h1"})
+    busy = {"capacity": {"read": 0.01, "parse": 0.45, "count": 0.45}, "batch_duration_ms": 1000.0}
+
+    def executors(quantile):
+        target, latency = Target(latency=1.0, quantile=quantile), {"latency_mean_ms": 900.0, "latency_p99_ms": 1800.0}
+        _, wishes = drs(loaded(1000.0, service_ms=1.8, target=target, seen=two, **latency, **busy))
+        return next(w.action.count for w in wishes if isinstance(w.action, SetExecutors)), wishes[0]
+
+    assert executors("mean")[0] == 2
+    more, wish = executors("p99")
+    assert more > 2
+    assert "p99 latency is 1.8 s, 2.00 times the mean; a mean above 500 ms" in wish.reason
+    assert wish.expected.metric == "latency_p99_ms"
 
 
 def test_a_target_out_of_reach_asks_for_all_there_is():
@@ -294,7 +412,7 @@ def test_a_target_out_of_reach_asks_for_all_there_is():
 NO_TARGET = Target()
 
 
-def admit(policy, turns, target=NO_TARGET):
+def admit(policy, turns, target=NO_TARGET, **figures):
     """Turns of (rows a batch, rate, p99 in ms, limit in force), 60 s apart."""
     state, wished = policy.start(), []
     for turn, (rows, rate, p99, limit) in enumerate(turns):
@@ -305,6 +423,7 @@ def admit(policy, turns, target=NO_TARGET):
             input_rows_per_second=rate,
             latency_p99_ms=p99,
             target=target,
+            **figures,
         )
         state, wishes = policy.wish(state, seen)
         wished.append([wish.action for wish in wishes])
@@ -322,6 +441,22 @@ def test_the_latency_tuner_cuts_what_is_in_flight():
     wished = admit(policy, [(1000, 500, 4000, None)] * 3, Target(latency=2.0))
     assert wished[-1] == [SetAdmission("read", 500)]
     assert admit(policy, [(1000, 500, 4000, None)] * 3)[-1] == []  # no target, nothing to hold
+
+
+def test_a_wish_that_a_guard_stopped_is_not_taken_for_one_that_brought_nothing():
+    """The limit stays at 1,000: what was learnt of progress is kept, and a rise is answered."""
+    stopped = [(1000, 500, 900, 1000)] * 5
+    assert admit(Admission(), stopped)[2::2] == [[SetAdmission("read", 1250)], [SetAdmission("read", 1000)]]
+    rising = [*stopped, (1000, 600, 900, 1000), (1000, 600, 900, 1000)]
+    assert admit(Admission(), rising)[-1] == [SetAdmission("read", 1250)]
+
+
+def test_a_spout_without_a_limit_begins_with_what_arrives_while_a_batch_runs():
+    """Batches are small as yet, but 1,500 rows/s arrive, and batches follow each other in 2 s."""
+    turns = [(60, 30, 900, None)] * 3
+    wished = admit(Admission(), turns, arrival_rate={"read": 1500.0}, input_rows=60.0)
+    assert wished[-1] == [SetAdmission("read", 3750)]
+    assert admit(Admission(), [(4000, 1500, 900, None)] * 3)[-1] == [SetAdmission("read", 5000)]
 
 
 def test_a_limit_that_somebody_changed_is_where_tuning_goes_on():
@@ -349,3 +484,10 @@ def test_a_limit_that_somebody_changed_is_where_tuning_goes_on():
 def test_settings_out_of_bounds_are_refused(make):
     with pytest.raises(SettingsError):
         make()
+
+
+def test_a_spout_whose_limit_takes_a_restart_is_left_alone_and_that_is_said():
+    assert Admission.left_alone(Setup("app", can_admit=frozenset({"live"}))) is None
+    said = Admission.left_alone(Setup("app", admit_by_restart=frozenset({"topic"})))
+    assert "limit of topic is not tuned" in said
+    assert "--restart" in said

@@ -180,6 +180,12 @@ def test_every_truncation_of_a_file_is_refused():
             from_json(text[:length])
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"version": ' + "9" * 5000 + "}", "\\ud800"])
+def test_a_file_that_no_parser_takes_is_refused(text):
+    with pytest.raises(PlanFormatError):
+        from_json(text)
+
+
 def entry(**changes):
     return {"key": 7, "versions": [{"start": BEGINNING, "end": FOREVER, "rows": [[1]]} | changes]}
 
@@ -190,6 +196,8 @@ def entry(**changes):
         {"format": FORMAT + 1},
         {"version": 1.5},
         {"version": None},
+        {"version": -1},
+        {"version": 2**63},
         {"plan": None},
         {"plan": {"7": []}},
         {"plan": [{"key": "7", "versions": []}]},

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 import foretide as ft
+from foretide.control.world.setup import Setup
 from foretide.control_folder.folder import ControlFolder
-from foretide.errors import ControlError, ForetideError
+from foretide.control_folder.holds import take
+from foretide.errors import ControlError, ControlFolderError, ForetideError
 from foretide.runtime.loop import attach
 from foretide.runtime.monitoring.monitor import Monitor
 from foretide.runtime.pipeline.submit import FollowedQuery
@@ -86,6 +88,21 @@ def test_a_part_that_cannot_be_made_leaves_no_other_behind(query, monkeypatch):
     assert footprint(query) == before
 
 
+def test_a_second_loop_on_a_control_folder_leaves_nothing_behind(query, tmp_path):
+    first, before = take(str(tmp_path), "loop", "q"), footprint(query)
+    with pytest.raises(ControlFolderError, match="a control loop is attached to query 'q'"):
+        ft.control(query, settings=ft.Settings())
+    assert footprint(query) == before
+    first.release()
+
+
+def test_a_loop_that_could_not_be_attached_does_not_keep_another_from_it(query, monkeypatch):
+    monkeypatch.setattr(attach, "_last_decision", lambda _: 1 / 0)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            ft.control(query, settings=ft.Settings())
+
+
 def test_a_query_without_monitoring_is_refused(tmp_path):
     with pytest.raises(ControlError, match="start the pipeline with monitoring"):
         ft.control(Played(ControlFolder(str(tmp_path)), monitored=False), settings=ft.Settings())
@@ -98,3 +115,22 @@ def test_the_messages_name_the_argument(query):
         ft.control(query, settings=ft.Settings(), mode="pretend")
     with pytest.raises(ControlError, match="target must be a Target"):
         ft.control(query, settings=ft.Settings(), target="2s")
+
+
+@pytest.mark.parametrize(
+    ("mode", "target", "expected"),
+    [
+        ("micro-batch", ft.Latency(p99="50 ms"), ["bypass", "replicas", "hot_keys"]),
+        ("pipeline", ft.Target(), ["bypass", "replicas", "hot_keys"]),
+        ("pipeline", ft.Latency(p99="50 ms"), ["bypass", "processors", "hot_keys"]),
+    ],
+)
+def test_in_real_time_a_latency_target_is_held_by_processors(query, monkeypatch, mode, target, expected):
+    attached = []
+    monkeypatch.setattr(query, "setup", lambda _: Setup("q", mode=mode))
+    monkeypatch.setattr(attach, "_attach", lambda *parts: attached.append(parts))
+    ft.control(query, target=target, settings=ft.Settings())
+    (_, _, _, loop, rules, _, settings) = attached[0]
+    loop.release()
+    assert [policy.name for policy in rules.policies] == expected
+    assert (rules.guards.cooldown == 2.0) == (settings.guards.cooldown == 2.0) == (mode == "pipeline")

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -13,11 +13,12 @@ from foretide.control.decisions.decision import Wish
 from foretide.control.step import Control
 from foretide.control.world.setup import Observed, OperatorSetup, Setup, Target
 from foretide.control_folder.folder import ControlFolder
-from foretide.control_folder.orders import RestartOrder, TargetOrder
+from foretide.control_folder.orders import TargetOrder
 from foretide.metrics.batch import BatchReport
 from foretide.metrics.snapshot import Snapshot, freeze
 from foretide.runtime.loop.controller import Controller, Journal
-from foretide.runtime.loop.world_reader import Orders, WorldReader, WorldRecorder
+from foretide.runtime.loop.world_reader import WorldReader, WorldRecorder
+from helpers import NO_SPACE, FullDisk
 
 SETUP = Setup("q", (OperatorSetup("read", spout=True), OperatorSetup("work", 4, "work")), (("read", "work"),))
 REPORT = BatchReport(1, 10.0, 1.0, 5, 1, {})
@@ -52,7 +53,7 @@ class Eyes:
         pass
 
     def observed(self):
-        return replace(self.observed_now, drained=self.folder.orders.drained())
+        return self.observed_now
 
     def perform(self, actions):
         self.done += actions
@@ -63,7 +64,7 @@ class Running:
     """A query that can be controlled, as far as the loop reads it."""
 
     def __init__(self, folder, snapshot):
-        monitor = SimpleNamespace(snapshot=snapshot)
+        monitor = SimpleNamespace(snapshot=snapshot, set_forecasts=lambda _: None)
         self.follower = SimpleNamespace(control_folder=folder, monitor=monitor, routes=folder.routes())
 
     def setup(self, executors):
@@ -111,6 +112,7 @@ def test_a_cycle_follows_every_batch_and_what_it_decides_is_done_and_told(tmp_pa
     until(lambda: folder.status.control() and folder.status.control().decisions)
     status = folder.status.control()
     assert status.policies == ("always",)
+    assert status.workers == {"0": "here", "1": "here"}
     assert "use 2 replicas" in status.decisions[0].summary
 
 
@@ -197,24 +199,6 @@ def test_people_change_the_target_and_nonsense_leaves_the_earlier_one(tmp_path):
     assert "the requested target is invalid" in controller.problems[0]
 
 
-def test_a_drained_worker_or_host_is_taken_out_and_let_back_in(tmp_path):
-    folder = ControlFolder(str(tmp_path))
-    orders = Orders(folder, since=0.0)
-    seen = Observed(executors={"0": "here", "1": "there"})
-    folder.orders.drain("1")
-    drained = folder.orders.drain("there")
-    assert [action.describe() for action in orders.actions(replace(seen, drained=drained))] == [
-        "give worker 1 no more tasks",
-        "give the workers of host there no more tasks",
-    ]
-    out = replace(seen, quarantined=frozenset({"1"}))
-    assert orders.actions(replace(out, drained=drained)) == ()
-    folder.orders.drain("1", release=True)
-    drained = folder.orders.drain("there", release=True)
-    assert {action.kind for action in orders.actions(replace(out, drained=drained))} == {"release", "release-host"}
-    assert orders.actions(replace(seen, drained=drained)) == ()
-
-
 def test_an_order_goes_before_every_policy(tmp_path, started):
     controller, eyes, folder = loop(tmp_path, [Always(SetReplicas("work", 2))])
     folder.orders.drain("1")
@@ -223,28 +207,20 @@ def test_an_order_goes_before_every_policy(tmp_path, started):
     assert eyes.done[0] == Quarantine("1")
 
 
-def test_a_restart_is_asked_for_once_and_an_old_one_is_the_past(tmp_path):
-    folder = ControlFolder(str(tmp_path))
-    folder.orders.request_restart(RestartOrder(50.0, state_partitions=4))
-    assert Orders(folder, since=100.0).actions(Observed()) == ()
-    orders = Orders(folder, since=10.0)
-    assert [action.state_partitions for action in orders.actions(Observed(started=20.0))] == [4]
-    assert orders.actions(Observed(started=60.0)) == ()
-    folder.orders.request_restart(RestartOrder(70.0, pools={"work": 0}))
-    assert orders.actions(Observed(started=60.0)) == ()
-    assert "the requested restart is invalid" in orders.problem
-
-
-@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"places": 3}', '{"stop": '])
-def test_damaged_order_files_count_as_nothing(tmp_path, damaged):
-    folder = ControlFolder(str(tmp_path))
-    for name in ("target", "drained", "restart", "stop", "control"):
-        (tmp_path / f"{name}.json").write_text(damaged)
-    orders = folder.orders
-    assert (orders.target(), orders.drained(), orders.restart()) == (TargetOrder(), frozenset(), None)
-    assert (orders.stop_requested(), folder.status.control()) == (False, None)
-
-
 def test_control_of_something_else_is_refused():
     with pytest.raises(ft.errors.ControlError, match="cannot be controlled"):
         ft.control("no query")
+
+
+def test_a_loop_whose_folder_cannot_be_written_goes_on_and_says_so(tmp_path, started, caplog):
+    controller, eyes, folder = loop(tmp_path, [Always(SetReplicas("work", 2))])
+    disk = folder.status._files = FullDisk(tmp_path)
+    disk.error = NO_SPACE
+    started(controller).see(REPORT, [])
+    until(lambda: any("cannot be written: No space left on device" in problem for problem in controller.problems))
+    assert eyes.done == [SetReplicas("work", 2)]
+    assert "Traceback" not in caplog.text
+    disk.error = None
+    controller.see(REPORT, [])
+    until(lambda: not controller.problems)
+    assert folder.status.control().cycles

@@ -14,6 +14,7 @@ from foretide.control.actions.registry import Quarantine, SetReplicas
 from foretide.control.decisions.decision import Wish
 from foretide.control.step import Control
 from foretide.control.world.setup import Target
+from foretide.control_folder.facts import PipelineFacts
 from foretide.control_folder.filesystem import LocalFilesystem
 from foretide.control_folder.folder import ROUTES, ControlFolder
 from foretide.control_folder.orders import DRAINED, RestartOrder, TargetOrder
@@ -37,8 +38,8 @@ class Counting(LocalFilesystem):
         return super().read(name)
 
     @contextmanager
-    def lock(self):
-        with super().lock():
+    def lock(self, seconds=5.0):
+        with super().lock(seconds):
             self._changing = True
             yield
             self._changing = False
@@ -70,8 +71,13 @@ class Played(FollowedQuery):
 
     def __init__(self, folder):
         super().__init__(SimpleNamespace(name="q"), folder, None)
-        self.started, self.restarts = 1.0, []
-        self.follower.monitor = SimpleNamespace(snapshot=lambda: Snapshot(time.time(), "q", freeze({}), freeze({})))
+        self.started = self.follower._followed_since = 1.0
+        self.restarts = []
+        self.follower.monitor = SimpleNamespace(
+            snapshot=lambda: Snapshot(time.time(), "q", freeze({}), freeze({})),
+            set_forecasts=lambda _: None,
+            note_problem=lambda *_: None,
+        )
 
     def restart(self, restart):
         self.restarts.append(restart)
@@ -188,9 +194,12 @@ def test_orders_from_another_terminal_are_obeyed_after_the_next_batch(scene):
     assert scene.controller.target == Target(5.0)
     assert scene.controller.decisions[-1].actions == (Quarantine("1"),)
     assert scene.cluster.out == {"1"}
-    scene.people.orders.request_restart(RestartOrder(time.time(), "more tasks", pools={"work": 6}))
+    scene.people.status.write(PipelineFacts("q", {}, {"work": 4}))
+    scene.people.orders.request_restart(RestartOrder("one", "more tasks", pools={"work": 6}))
+    scene.end_batch(1)
     scene.end_batch(1)
     assert [(wanted.reason, wanted.pools) for wanted in scene.restarts] == [("more tasks", {"work": 6})]
+    assert scene.people.orders.last_restarted() == "one"
     scene.people.orders.drain("1", release=True)
     scene.end_batch(1)
     assert scene.cluster.out == set()

@@ -7,7 +7,8 @@ from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Decision, Effect, Wish
 from foretide.runtime.loop.controller import Journal
 from foretide.store.metric_store import MetricStore
-from foretide.store.writer import StoreWriter, WriterSettings
+from foretide.store.upkeep import WriterSettings
+from foretide.store.writer import StoreWriter
 
 BETTER = Effect(1, "better", "latency_p99_ms went from 900 to 400: better", "latency_p99_ms", 900.0, 400.0, 1.5)
 

@@ -156,3 +156,26 @@ def test_a_port_that_is_taken_leaves_nothing_started(tmp_path):
             made.start()
         assert set(threading.enumerate()) == before
     made.stop()
+
+
+def test_series_of_an_operator_begin_anew_when_it_has_another_number_of_tasks():
+    latest = LatestValues("app", {"capacity": lambda: Fading(0.75)})
+    latest.set_pool("count", 3)
+    latest.put([sample(8), sample(100, "other"), *[sample(5, f"count/{task}", "task_rows") for task in range(3)]])
+    latest.set_pool("count", 3)
+    latest.put([sample(16)])
+    assert latest.snapshot(10).value("capacity", "count") == 10
+    latest.set_pool("count", 2)
+    latest.put([sample(40), *[sample(7, f"count/{task}", "task_rows") for task in range(2)]])
+    snapshot = latest.snapshot(10)
+    assert snapshot.value("capacity", "count") == 40
+    assert snapshot.value("capacity", "other") == 100
+    assert [snapshot.value("task_rows", f"count/{task}") for task in range(3)] == [7, 7, None]
+
+
+def test_a_problem_of_another_part_is_shown_until_it_is_over(tmp_path):
+    made = monitor(tmp_path)
+    made.note_problem("control folder", "it cannot be written")
+    assert "it cannot be written" in made.snapshot().problems
+    made.note_problem("control folder", None)
+    assert "it cannot be written" not in made.problems

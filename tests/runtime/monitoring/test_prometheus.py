@@ -104,7 +104,7 @@ def test_alarms_are_1_while_they_hold(show):
 
 
 def test_a_port_that_is_taken_is_refused_with_what_to_do(endpoint):
-    said = f"cannot serve Prometheus on port {endpoint.port}: .*; choose another, or 0"
+    said = f"cannot serve Prometheus on port {endpoint.port} of 127.0.0.1: .*; choose another, or 0"
     with pytest.raises(MonitoringError, match=said):
         PrometheusEndpoint(endpoint.port, SHOWN).start()
     assert "foretide_alarm" in scrape(endpoint)

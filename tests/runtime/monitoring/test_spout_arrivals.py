@@ -1,6 +1,7 @@
 """Arrivals and latency of a batch, against working out every row."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -142,6 +143,11 @@ def test_two_observed_spouts_have_a_mean_of_all_tuples_but_no_quantiles():
     other = EventTimes(100, FINISHED - 12, dict(OBSERVED.at))
     found = latency_of(report(rows=500, event_times={"ticks": OBSERVED, "tocks": other}))
     assert found == {"latency_mean_ms": pytest.approx(4.0)}  # (400 * 2 + 100 * 12) / 500
+
+
+def test_spouts_whose_tuples_were_measured_together_at_the_sink_share_the_quantiles():
+    both = report(rows=500, event_times={"ticks": OBSERVED, "tocks": replace(OBSERVED, tuples=100)})
+    assert latency_of(both) == latency_of(report(rows=400, event_times={"ticks": OBSERVED}))
 
 
 def test_a_replay_beside_an_observed_spout_has_a_mean_of_all_tuples_but_no_quantiles():

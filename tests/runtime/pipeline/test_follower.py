@@ -2,20 +2,22 @@
 
 import threading
 from collections import deque
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from foretide.control.actions.registry import Restart
 from foretide.control_folder.folder import ControlFolder
-from foretide.errors import FeedbackGrowthError, RestartFailedError
-from foretide.metrics.batch import BatchReport
+from foretide.errors import ActionError, FeedbackGrowthError, RestartFailedError
+from foretide.metrics.batch import BatchReport, EdgeFlow, SourceRange
 from foretide.runtime.pipeline.follower import Follower
 from foretide.runtime.pipeline.supervisor import Supervisor
 from foretide.settings.run import RunSettings
 from foretide.spark.progress.reader import QueryState
 from foretide.status.pipelines import list_running
-from foretide.topology.graph import Spout, Topology
+from foretide.topology.graph import Bolt, From, Spout, Topology
+from foretide.topology.groupings import All
 from foretide.topology.sources import Rate
 from helpers import wait_for
 
@@ -30,7 +32,7 @@ class Handle:
     """Spark's query."""
 
     def __init__(self):
-        self.isActive, self.busy, self.error = True, False, None
+        self.isActive, self.busy, self.error, self.last_batch = True, False, None, -1
 
     def stop(self):
         self.isActive = False
@@ -50,7 +52,8 @@ class Reader:
         self.handle, self.finished, self.unavailable, self.closed = handle, deque(), None, False
 
     def state(self):
-        return QueryState(self.handle.isActive, self.handle.busy, str(self.handle.error) if self.handle.error else None)
+        handle = self.handle
+        return QueryState(handle.isActive, handle.busy, str(handle.error) if handle.error else None, handle.last_batch)
 
     def prepare(self):
         pass
@@ -69,9 +72,11 @@ class Reader:
 class Played:
     """A query that the test plays. `broken` keeps it from being started again."""
 
+    tasks_stay, problem = False, None
+
     def __init__(self, **settings):
         self.topology, self.settings = TOPOLOGY, RunSettings(monitoring=None, **settings)
-        self.started, self.restarts, self.changes, self.broken = 0.0, 0, [], False
+        self.started, self.restarts, self.changes, self.broken, self.fits = 0.0, 0, [], False, True
 
     def start(self):
         self.handle = Handle()
@@ -84,8 +89,14 @@ class Played:
         self.start()
         self.restarts += 1
 
+    def obstacle(self, restart):
+        return None if self.fits else "there is no edge 'work'"
+
     def change(self, restart):
         self.changes.append(restart)
+
+    def tasks_done(self):
+        return 0
 
 
 class Seen:
@@ -179,6 +190,38 @@ def test_metrics_that_cannot_be_read_are_one_failure_of_the_audit(follow):
     assert [failure.kind for failure in made.follower.audit_log.failures] == ["audit-unavailable"]
 
 
+def test_batches_that_were_not_reported_or_not_audited_are_told_and_following_goes_on(follow):
+    made = follow()
+    made.query.reader.finished.extend([report(0), report(7), replace(report(8), unaudited=True), report(9)])
+    wait_for(lambda: made.seen.batches == [0, 7, 8, 9])
+    told = [(failure.kind, failure.batch) for failure in made.follower.audit_log.failures]
+    assert told == [("batches-unreported", 1), ("batches-unaudited", 8)]
+    assert [each.unreported for each in made.follower.reports] == [0, 6, 0, 0]
+
+
+def test_after_a_restart_what_the_first_edges_should_get_is_worked_out_anew(follow):
+    """A pool of 2 that each row is copied to becomes one of 3: no batch differs, neither before nor after."""
+
+    def copied(batch, pool):
+        source = SourceRange(10, spout="read", rows=10)
+        return replace(report(batch), edges={"copy": EdgeFlow(10 * pool, 10 * pool)}, sources=(source,))
+
+    def topology(pool):
+        return Topology("app", TOPOLOGY.spouts, [Bolt("copy", lambda frame: frame, [From("read", All())], pool=pool)])
+
+    made = follow()
+    made.query.topology, made.query.started = topology(2), 1.0
+    made.query.reader.finished.append(copied(0, 2))
+    wait_for(lambda: made.seen.batches == [0])
+    made.query.topology = topology(3)  # as a restart does, before the last batches are reported
+    made.query.reader.finished.append(copied(1, 2))
+    wait_for(lambda: made.seen.batches == [0, 1])
+    made.query.started = 2.0
+    made.query.reader.finished.append(copied(4, 3))  # a repartition of the state has taken batches 2 and 3
+    wait_for(lambda: made.seen.batches == [0, 1, 4])
+    assert list(made.follower.audit_log.failures) == []
+
+
 def test_a_dead_query_is_started_again_after_all_it_committed_was_reported(follow):
     made = follow(revive=1)
     made.query.reader.finished.extend(report(batch) for batch in range(3))
@@ -194,9 +237,22 @@ def test_a_batch_that_hangs_is_cancelled_and_the_batches_of_the_next_try_are_pub
     hung.busy = True
     wait_for(lambda: made.query.restarts == 1)
     assert not hung.isActive
+    [alarm] = made.follower.audit_log.failures
+    assert (alarm.kind, alarm.batch) == ("batch-slow", 0)
+    assert alarm.message == "batch 0 took longer than 0.2 s; it is cancelled and replayed"
     made.query.reader.finished.extend(report(batch) for batch in range(3))
     wait_for(lambda: made.seen.batches == [0, 1, 2])
     assert made.query.restarts == 1
+
+
+def test_a_pause_between_two_batches_that_nobody_saw_is_not_waited_for(follow):
+    made = follow(supervised=False)
+    made.query.handle.busy = True
+    waiting = threading.Thread(target=made.follower.await_pause, args=(600.0,), kwargs={"or_end": True})
+    waiting.start()
+    made.query.handle.last_batch += 1
+    waiting.join(60)
+    assert not waiting.is_alive()
 
 
 def test_a_query_that_may_not_be_revived_ends_by_itself(follow):
@@ -221,6 +277,18 @@ def test_a_requested_restart_changes_the_query_and_starts_it_again(follow):
     made.supervisor.request_restart(restart)
     wait_for(lambda: made.query.restarts == 1)
     assert made.query.changes == [restart]
+
+
+def test_a_restart_that_does_not_fit_is_refused_and_stops_nothing(follow):
+    made, restart = follow(), Restart("more tasks", pools={"work": 4})
+    made.query.fits = False
+    for _ in range(2):
+        with pytest.raises(ActionError, match="no edge 'work'; the query runs on"):
+            made.supervisor.request_restart(restart)
+    assert [failure.kind for failure in made.follower.audit_log.failures] == ["restart-refused"]
+    made.query.reader.finished.append(report(0))
+    wait_for(lambda: made.seen.batches == [0])
+    assert (made.query.restarts, made.query.changes) == (0, [])
 
 
 def test_a_change_that_fails_is_reported_and_the_query_goes_on_as_it_was(follow):
@@ -256,3 +324,13 @@ def test_a_start_that_fails_leaves_no_thread(tmp_path):
         follower.start()
     assert set(threading.enumerate()) == before
     assert list_running() == []
+
+
+def test_a_query_runs_on_though_no_other_process_can_find_it(follow, monkeypatch, caplog):
+    monkeypatch.setenv("FORETIDE_HOME", "/dev/null/nowhere")  # cannot be written, by root either
+    made = follow()
+    made.query.reader.finished.append(report(0))
+    wait_for(lambda: made.follower.last_batch == 0)
+    assert "announcing 'app' to other processes failed; the query runs on" in caplog.text
+    made.follower.stop()
+    assert not made.query.handle.isActive

@@ -6,6 +6,7 @@ from foretide.runtime.pipeline.listeners import LoadAwareBalance
 from foretide.topology.graph import Bolt, From, Spout, Topology
 from foretide.topology.groupings import LoadAware, Shuffle
 from foretide.topology.sources import Rate
+from helpers import NO_SPACE, FullDisk
 
 
 def work(frame):
@@ -132,3 +133,33 @@ def test_only_load_aware_edges_are_balanced(folder):
     edges = folder.routes().edges
     assert edges["b0"].counts == (342, 341, 341)
     assert edges["b1"].counts[1] < 100
+
+
+def test_after_a_restart_with_another_pool_the_edge_is_measured_anew(balance, folder):
+    balance.see(report(0.0, (3000, 3000, 3000), (3000, 9000, 3000)), [])
+    folder.change_routes(lambda table: table.declare("parse", pool=4))
+    balance.see(BatchReport(1, 29.0, 1.0, 100, 1, None), [])  # nothing is known of the first batch after it
+    even = folder.routes().edges["parse"].counts
+    balance.see(BatchReport(1, 31.0, 1.0, 100, 1, None), [])  # the interval ends: what is known is of the old pool
+    assert folder.routes().edges["parse"].counts == even
+    counts = interval(balance, folder, (3000,) * 4, (3000, 3000, 3000, 6000), begin=40.0)
+    assert counts == pytest.approx((293, 293, 293, 146), abs=1)
+
+
+def test_the_interval_begins_anew_with_the_first_batch_of_another_pool(balance, folder):
+    balance.see(report(0.0, (3000, 3000, 3000), (3000, 3000, 3000)), [])
+    even = folder.change_routes(lambda table: table.declare("parse", pool=4)).edges["parse"].counts
+    balance.see(report(29.0, (10,) * 4, (10, 10, 10, 90)), [])
+    balance.see(report(31.0, (10,) * 4, (10, 10, 10, 90)), [])
+    assert folder.routes().edges["parse"].counts == even
+    balance.see(report(59.0, (10,) * 4, (10, 10, 10, 90)), [])
+    assert folder.routes().edges["parse"].counts != even
+
+
+def test_a_folder_that_cannot_be_written_keeps_its_routes_and_raises_nothing(tmp_path):
+    disk = FullDisk(tmp_path)
+    folder = ControlFolder(str(tmp_path), disk)
+    before = folder.change_routes(lambda table: table.declare("parse", pool=3))
+    disk.error = NO_SPACE
+    interval(LoadAwareBalance({"parse": 30.0}, folder), folder, (3000, 3000, 3000), (3000, 6000, 3000))
+    assert folder.routes() == before

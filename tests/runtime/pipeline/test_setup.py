@@ -56,7 +56,7 @@ class Unstarted(Query):
 
 @pytest.fixture
 def pipeline(tmp_path):
-    spark = SimpleNamespace(conf=Conf())
+    spark = SimpleNamespace(conf=Conf(), sparkContext=SimpleNamespace(defaultParallelism=2))
     folder, settings = ControlFolder(str(tmp_path)), RunSettings(monitoring=None)
     query = Unstarted(spark, TOPOLOGY, Parquet(str(tmp_path / "out")), str(tmp_path / "ck"), settings, folder)
     return Pipeline(query)

@@ -14,8 +14,11 @@ import foretide as ft
 from foretide.cli.main import app
 from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Wish
-from foretide.control_folder.folder import ControlFolder
+from foretide.control_folder.folder import ControlFolder, PipelineStatus
 from foretide.metrics.audit import audit
+from foretide.metrics.batch import EdgeFlow
+from foretide.runtime.pipeline.query import Query
+from foretide.spark import edges
 from foretide.spark.edges import RECEIVED, SENT, exchange, observe_ids, placed
 from foretide.spark.progress.reader import QueryReader
 from foretide.spark.rest import SparkRest
@@ -114,6 +117,46 @@ def test_the_xor_of_ids_finds_a_tuple_that_was_lost_or_changed_on_the_way(spark,
     assert [(alarm.edge, alarm.batch) for alarm in alarms] == [("faulty", reports[0].batch)]
 
 
+TWICE = "explode(if(value % 50 = 8, array(1, 2), array(1))) AS _x"
+FAULTS = {
+    "lost": lambda frame: frame.where("value % 50 != 7"),
+    "doubled": lambda frame: frame.selectExpr("*", TWICE).drop("_x"),
+    "lost and doubled": lambda frame: frame.where("value % 50 != 7").selectExpr("*", TWICE).drop("_x"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_rows_lost_or_doubled_behind_the_exchange_are_an_alarm_by_default(start, monkeypatch, fault):
+    """Where Spark's own counts cannot see it; with as many doubled as lost, the counts of rows agree too."""
+    barrier = edges.barrier
+    monkeypatch.setattr(edges, "barrier", lambda frame: fault(barrier(frame)))
+    bolt = ft.Bolt("keep", lambda df: df, [ft.From("numbers", ft.Dynamic(by=("value",)))], pool=2)
+    pipeline = start(ft.Topology("faulty", [ft.Spout("numbers", source(100, 100))], [bolt]))
+    work_off(pipeline, 100)
+    assert [(alarm.kind, alarm.edge) for alarm in pipeline.alarms] == [("ids-differ", "keep")]
+
+
+def test_ids_are_left_out_where_they_would_take_too_much_of_a_batch(spark, tmp_path, caplog):
+    sink, folder = ft.Parquet(str(tmp_path / "out")), ControlFolder(str(tmp_path / "control"))
+    bolt = ft.Bolt("keep", lambda df: df, [ft.From("numbers")], pool=2)
+    topology = ft.Topology("heavy", [ft.Spout("numbers", source(100, 100))], [bolt])
+
+    def audited(**settings):
+        chosen = ft.RunSettings(monitoring=None, **settings)
+        query = Query(spark, topology, sink, str(tmp_path / "checkpoint"), chosen, folder)
+        return SENT in query.compiled.frame._jdf.queryExecution().analyzed().toString()
+
+    assert audited()
+    assert not audited(audit_ids=False)
+    rows = 1_000_000
+    folder.status.write(PipelineStatus(3, 0.0, rows, edges={"keep": EdgeFlow(rows, rows)}, duration=2.0))
+    assert not audited()
+    assert "would have taken 25.0 % of the last batch" in caplog.text
+    assert audited(max_audit_share=1.0)
+    folder.status.write(PipelineStatus(4, 0.0, 5000, edges={"keep": EdgeFlow(5000, 5000)}, duration=0.5))
+    assert audited()
+
+
 def test_the_audit_counts_every_edge_of_every_batch(start):
     pipeline = start(ft.Topology("counted", [ft.Spout("numbers", source(300, 50))], [
         ft.Bolt("one", lambda df: df, [ft.From("numbers", ft.Dynamic())], pool=3),
@@ -171,6 +214,20 @@ def test_a_query_that_dies_is_started_again_from_its_checkpoint(start, tmp_path)
     assert sorted(row.value for row in pipeline.output("work").collect()) == list(range(300))
 
 
+def test_a_second_pipeline_on_a_checkpoint_is_refused_and_the_first_goes_on(start):
+    work = ft.Bolt("work", lambda rows: rows, [ft.From("numbers")])
+    topology, broken = (ft.Topology(name, [ft.Spout("numbers", source())], [work]) for name in ("app", "a/b"))
+    with pytest.raises(ft.errors.TopologyError):
+        start(broken)
+    first = start(topology)
+    with pytest.raises(ft.errors.ControlFolderError, match="is used by query 'app'"):
+        start(topology)
+    work_off(first, 300)
+    second = start(topology)
+    second.stop()
+    second.raise_failure()
+
+
 def test_what_a_query_committed_just_before_it_died_is_still_reported(start, tmp_path, monkeypatch):
     monkeypatch.setattr(QueryReader, "_flows", lambda *_, **__: None)  # Spark's metrics come late, so reports wait
     flag = tmp_path / "fails"
@@ -197,6 +254,12 @@ def test_any_query_with_edges_can_be_controlled_and_stopped_from_another_termina
     )
     folder = ControlFolder(str(tmp_path / "control"))
     try:
+        with pytest.raises(ft.errors.ControlFolderError, match="a control loop is attached to query 'plain'"):
+            ft.control(query, ["replicas"], settings=ft.Settings(), control_folder=str(tmp_path / "control"))
+        other = stream.transform(edge).writeStream.queryName("other").format("noop").start()
+        with pytest.raises(ft.errors.ControlFolderError, match=r"is used by query 'plain' .* folder of its own"):
+            ft.control(other, ["replicas"], settings=ft.Settings(), control_folder=str(tmp_path / "control"))
+        other.stop()
         wait_for(lambda: controller.last is not None and more.action.in_force(controller.reader.observer.observed()))
         wait_for(lambda: {row.task for row in spark.table("plain").collect()} == {0, 1, 2})
         shown = CliRunner().invoke(app, ["status", "--app", "plain"])

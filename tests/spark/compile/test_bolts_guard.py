@@ -218,12 +218,167 @@ def test_a_dead_letter_holds_values_that_json_has_no_word_for():
     assert "é" in dead[0]["tuple"]
 
 
-def test_what_stops_a_process_is_not_caught():
-    def work(row):
-        raise KeyboardInterrupt
+# ---- poison
 
-    with pytest.raises(KeyboardInterrupt):
-        run(work, batch([1]))
+
+def failing(kind, make_error, bad=frozenset({3})):
+    """Work of either kind that raises what is made for it."""
+
+    def per_tuple(row):
+        if row["n"] in bad:
+            raise make_error()
+        yield {"n": row["n"] * 10}
+
+    def in_arrow(batches):
+        for part in batches:
+            if bad & set(part["n"].to_pylist()):
+                raise make_error()
+            yield pa.RecordBatch.from_pydict({"n": [n * 10 for n in part["n"].to_pylist()]})
+
+    return per_tuple if kind is PerTuple else in_arrow
+
+
+class MuteError(Exception):
+    def __str__(self):
+        raise SystemExit("no words")
+
+
+class WordyStr(str):
+    __slots__ = ()
+
+    def __format__(self, spec):
+        raise RuntimeError("no format")
+
+    def encode(self, *_):
+        raise RuntimeError("no code")
+
+
+class WordyError(Exception):
+    def __str__(self):
+        return WordyStr("well \udc80")
+
+
+class Nameless(type):
+    @property
+    def __name__(cls):
+        raise RuntimeError("no name")
+
+
+class NamelessError(Exception, metaclass=Nameless):
+    pass
+
+
+EITHER_KIND = pytest.mark.parametrize("kind", [PerTuple, Arrow])
+POISON = {
+    "SystemExit: 3": lambda: SystemExit(3),
+    "KeyboardInterrupt: ": KeyboardInterrupt,
+    "GeneratorExit: ": GeneratorExit,
+    "RuntimeError: generator raised StopIteration": StopIteration,
+    "ValueError: bad \\ud800 text": lambda: ValueError("bad \ud800 text"),
+    "ValueError: \\udcff\x00": lambda: ValueError(b"\xff\x00".decode("utf-8", "surrogateescape")),
+    "MuteError: (cannot be read)": MuteError,
+    "WordyError: well \\udc80": WordyError,
+    "an exception without a readable name: ": NamelessError,
+}
+
+
+@EITHER_KIND
+@pytest.mark.parametrize("told", POISON)
+def test_whatever_is_raised_the_tuple_is_a_dead_letter_and_the_others_pass(kind, told):
+    good, dead = run(failing(kind, POISON[told]), batch(range(6)), kind=kind, attempts=1)
+    assert good == [0, 10, 20, 40, 50]
+    assert (numbers_of(dead), dead[0]["error"]) == ([3], told)
+
+
+@EITHER_KIND
+@given(text=st.text(st.characters(), max_size=50), error=st.sampled_from([*POISON.values()]), long=st.booleans())
+@settings(max_examples=60)
+def test_any_text_of_any_error_can_be_written_and_is_cut(kind, text, error, long):
+    made = error()
+    made.args = (text * (1_000 if long else 1),)
+    _, dead = run(failing(kind, lambda: made), batch([3]), kind=kind, attempts=2)
+    assert len(dead) == 1
+    assert dead[0]["error"].encode()
+    assert len(dead[0]["error"]) < 6 * 4_000 + 100
+
+
+@EITHER_KIND
+def test_a_huge_error_text_is_cut_and_says_how_much_was_left_out(kind):
+    _, dead = run(failing(kind, lambda: ValueError("x" * 30_000_000)), batch([3]), kind=kind, attempts=1)
+    assert dead[0]["error"] == f"ValueError: {'x' * 3988}... (29996012 more)"
+
+
+def not_utf8(values):
+    return pa.array(values, pa.binary()).view(pa.string())
+
+
+ODD_VALUES = {
+    "text": (not_utf8([b"ok", b"\xff\x00\xfe", b"ok"]), "\\xff\x00\\xfe"),
+    "time": (pa.array([0, 569_000_000_000_000_000, 0]).cast(pa.timestamp("us")), "569000000000000000 (timestamp[us])"),
+    "day": (pa.array([0, 2**30, 0], pa.int32()).cast(pa.date32()), "1073741824 (date32[day])"),
+    "list": (pa.ListArray.from_arrays([0, 1, 2, 3], not_utf8([b"ok", b"\xff", b"ok"])), ["\\xff"]),
+    "struct": (pa.StructArray.from_arrays([not_utf8([b"ok", b"\xff", b"ok"])], ["s"]), {"s": "\\xff"}),
+}
+
+
+@EITHER_KIND
+@pytest.mark.parametrize("name", ODD_VALUES)
+def test_a_tuple_that_python_cannot_hold_is_a_dead_letter_with_what_can_be_told_of_it(kind, name):
+    column, told = ODD_VALUES[name]
+    odd = pa.RecordBatch.from_arrays([pa.array([1, 2, 3]), column], ["n", name])
+
+    def in_arrow(batches):
+        for part in batches:
+            yield pa.RecordBatch.from_pylist([{"n": row["n"] * 10} for row in part.to_pylist()])
+
+    good, dead = run(per_tuple(lambda _: False) if kind is PerTuple else in_arrow, odd, kind=kind)
+    assert good == [10, 30]
+    assert json.loads(dead[0]["tuple"]) == {"n": 2, name: told}
+
+
+class Hostile:
+    """A row, or a value, that raises whatever it is asked."""
+
+    def __getattr__(self, name):
+        raise SystemExit(name)
+
+    def __contains__(self, name):
+        raise KeyboardInterrupt(name)
+
+    def __index__(self):
+        raise GeneratorExit
+
+
+@pytest.mark.parametrize(
+    "made",
+    [Hostile(), {"n": Hostile()}, None, 7, {"n": "seven"}, {"n": 2**70}, {"n": "\ud800"}],
+    ids=lambda made: type(made).__name__,
+)
+def test_output_of_any_kind_that_does_not_fit_is_a_dead_letter_of_its_tuple(made):
+    def work(row):
+        yield {"n": row["n"]}
+        if row["n"] == 2:
+            yield made
+
+    good, dead = run(work, batch([1, 2, 3]))
+    assert (good, numbers_of(dead)) == ([1, 3], [2])
+
+
+def test_a_tuple_that_its_work_has_changed_is_told_as_it_came():
+    def work(row):
+        row["items"].append(Hostile())
+        raise ValueError("no")
+
+    _, dead = run(work, pa.RecordBatch.from_pydict({"n": [1], "items": [[1, 2]]}), attempts=1)
+    assert json.loads(dead[0]["tuple"]) == {"n": 1, "items": [1, 2]}
+
+
+def test_arrow_work_that_raises_without_tuples_makes_none():
+    def work(batches):
+        list(batches)
+        raise ValueError("no")
+
+    assert run(work, batch([]), kind=Arrow) == ([], [])
 
 
 # ---- the declared schema

@@ -24,6 +24,7 @@ SECOND = 1_000_000
 NAMES = [f"key{number}" for number in range(12)]
 HASHES = {name: hash_row([SimpleKey.STRING], [name]) for name in NAMES}
 SCHEMA = "name string, time long, row_hash long"
+TOKEN = "of-this-query"
 
 
 def a_timeline(rng):
@@ -53,14 +54,14 @@ def published(spark, tmp_path):
 
     def publish(timeline, bound, text=None):
         file = tmp_path / "plan.json"
-        file.write_text(text or to_json(timeline))
+        file.write_text(text or to_json(timeline, TOKEN))
         live = live_plan(spark, f"file://{file}")
         asked = (F.col("versions"), F.hash("name"), F.col("row_hash"), F.col("time"))
         left, right = left_cells(*asked), right_cells(*asked, bound)
 
         def placed(data, sides=("left", "right")):
             frame = spark.createDataFrame(data, SCHEMA).coalesce(1)
-            frame = frame.withColumn("versions", versions_of(plan_of(live), F.hash("name")))
+            frame = frame.withColumn("versions", versions_of(plan_of(live, TOKEN), F.hash("name")))
             chosen = {"left": left.alias("left"), "right": right.alias("right")}
             return frame.select("name", *(chosen[side] for side in sides))
 
@@ -114,13 +115,13 @@ def test_a_tuple_without_a_time_can_match_nothing_and_is_kept_in_one_cell(spark,
 
 def sound(**changes):
     version = {"start": -(2**63), "end": 2**63 - 1, "rows": [[1, 2], [3, 4]]} | changes
-    return {"format": 1, "version": 1, "plan": [{"key": 5, "versions": [version]}]}
+    return {"format": 1, "version": 1, "query": TOKEN, "plan": [{"key": 5, "versions": [version]}]}
 
 
 DAMAGED = {
     "empty": "",
     "truncated": json.dumps(sound())[:-9],
-    "no plan": '{"format": 1, "version": 1}',
+    "no plan": json.dumps({"format": 1, "version": 1, "query": TOKEN}),
     "another format": json.dumps(sound() | {"format": 2}),
     "no version": json.dumps(sound() | {"version": None}),
     "no start": json.dumps(sound(start=None)),
@@ -132,19 +133,27 @@ DAMAGED = {
     "no versions": json.dumps(sound() | {"plan": [{"key": 5, "versions": None}]}),
     "no key": json.dumps(sound() | {"plan": [{"versions": sound()["plan"][0]["versions"]}]}),
     "a key twice": json.dumps(sound() | {"plan": sound()["plan"] * 2}),
+    "for another query": json.dumps(sound() | {"query": "of-another-query"}),
+    "for no query": json.dumps(sound() | {"query": None}),
 }
 
 
-REASONS = ("FORETIDE-PLAN-UNREADABLE", "MALFORMED_RECORD_IN_PARSING", "DUPLICATED_MAP_KEY")
+REASONS = (
+    "FORETIDE-PLAN-UNREADABLE",
+    "FORETIDE-PLAN-OF-ANOTHER-QUERY",
+    "MALFORMED_RECORD_IN_PARSING",
+    "DUPLICATED_MAP_KEY",
+)
 
 
 def test_a_plan_that_is_not_sound_fails_every_batch_and_a_sound_one_works_again(quick, published):
     file, placed = published(None, JoinBound(1, 1), json.dumps(sound()))
-    for text in DAMAGED.values():
+    for name, text in DAMAGED.items():
         file.write_text(text)
         with pytest.raises((PySparkException, Py4JJavaError)) as raised:
             placed([(NAMES[1], 5, 1)]).collect()
         assert any(reason in str(raised.value) for reason in REASONS), text
+        assert ("ANOTHER-QUERY" in str(raised.value)) == name.startswith("for "), text
     file.write_text(json.dumps(sound()))
     assert [tuple(row)[1:] for row in placed([(NAMES[1], 5, 1)]).collect()] == [([0], [0])]
 

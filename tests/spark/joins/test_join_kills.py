@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections import Counter
 from dataclasses import dataclass
@@ -195,6 +196,9 @@ def test_a_pipeline_that_dies_because_event_time_runs_ahead_of_a_change_goes_on_
     wanted, found = expected(quick, tmp_path, shape), multiset(pipeline.output("pairs"))
     assert (wanted - found, found - wanted) == (Counter(), Counter())
     assert wanted.total() > 100
+    shutil.rmtree(folder.location)
+    with pytest.raises(ft.errors.JoinPlanError, match="which is empty, so pairs would be lost"):
+        start(topology(tmp_path, shape, folder), checkpoint=checkpoint, monitoring=monitoring)
 
 
 def leapt(rows, since):

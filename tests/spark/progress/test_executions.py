@@ -1,8 +1,9 @@
 import pytest
 
 from foretide.metrics.batch import EdgeFlow
-from foretide.spark.progress.executions import Executions, attribute, read_task, with_tasks
+from foretide.spark.progress.executions import Executions, SparkExecutions
 from foretide.spark.progress.plan_graph import Exchange, PlanGraph, Scan, SparkStage
+from foretide.spark.progress.tasks import attribute, read_task, with_tasks
 from foretide.topology.shape import PlanShape
 
 RUN = "0a1b-run"
@@ -262,21 +263,41 @@ class FakeRest:
         self.asked.append(path)
         return self.answers.get(path)
 
+    def close(self):
+        self.asked.append("close")
+
+    def has(self, *executions):
+        """From now on Spark has these executions, and no others."""
+        self.answers = {path: answer for path, answer in self.answers.items() if not path.startswith("sql")}
+        self.answers[ALL] = [{name: made[name] for name in LISTED_FIELDS} for made in executions]
+        self.answers |= {f"sql/{made['id']}?details=true&planDescription=false": made for made in executions}
+
+    @property
+    def read(self):
+        """The numbers of the executions that were read."""
+        return [int(path.partition("?")[0][4:]) for path in self.asked if path.startswith("sql/")]
+
+
+ALL = "sql?details=false&planDescription=false&offset=0&length=100000"
+LISTED_FIELDS = ("id", "description", "submissionTime")
+
 
 def rest_with(*executions, **more):
     rest = FakeRest(**more)
-    listed = [{"id": made["id"], "description": made["description"]} for made in executions]
-    rest.answers["sql?details=false&planDescription=false&offset=0&length=100000"] = listed
-    for made in executions:
-        rest.answers[f"sql/{made['id']}?details=true&planDescription=false"] = made
+    rest.has(*executions)
     return rest
 
 
-def execution(number, batch, run=RUN, status="COMPLETED", read="60", jobs=(5,), root=None):
+def executions_of(rest, run=RUN):
+    return Executions(SparkExecutions(rest), run)
+
+
+def execution(number, batch, run=RUN, status="COMPLETED", read="60", jobs=(5,), root=None, at=0):
     return {
+        "submissionTime": f"1970-01-01T00:00:{at:02}.000GMT",
         "id": number,
         "rootExecutionId": number if root is None else root,
-        "description": f"app\nid = 77\nrunId = {run}\nbatch = {batch}",
+        "description": "select" if batch is None else f"app\nid = 77\nrunId = {run}\nbatch = {batch}",
         "status": status,
         "nodes": [node(0, "Project [a#1]"), exchange(1, by_id("_ft_parse#1", 2), "60", read, "3.0")],
         "edges": links((1, 0)),
@@ -295,7 +316,7 @@ def stage(**changes):
 
 
 def test_a_batch_is_read_back_with_the_rows_of_each_task_failed_attempts_aside():
-    found = Executions(rest_with(execution(4, 0), **TASKS), RUN).flows(0)
+    found = executions_of(rest_with(execution(4, 0), **TASKS)).flows(0)
     assert found.edges == {"parse": EdgeFlow(60, 60, 1, (20, 40), (5, 5))}
     assert [(run.operator, run.task, run.rows_in, run.failed) for run in found.tasks] == [
         ("parse", 0, 20, False),
@@ -307,26 +328,38 @@ def test_a_batch_is_read_back_with_the_rows_of_each_task_failed_attempts_aside()
 
 def test_tasks_are_asked_for_only_when_wanted():
     rest = rest_with(execution(4, 0), **TASKS)
-    found = Executions(rest, RUN).flows(0, per_task=False)
+    found = executions_of(rest).flows(0, per_task=False)
     assert (found.edges, found.tasks) == ({"parse": EdgeFlow(60, 60)}, None)
     assert not any("stages" in path for path in rest.asked)
 
 
 def test_the_counts_are_those_of_the_execution_that_did_the_work():
     outer, inner = execution(4, 0, read="0", jobs=()), execution(5, 0, root=4)
-    found = Executions(rest_with(outer, inner, **TASKS), RUN).flows(0)
+    found = executions_of(rest_with(outer, inner, **TASKS)).flows(0)
     assert found.edges["parse"].per_task == (20, 40)
 
 
+def test_an_inner_execution_is_found_though_the_outer_one_has_the_lower_number_and_has_ended():
+    rest = rest_with(execution(4, 0), **TASKS)
+    executions = executions_of(rest)
+    assert executions.flows(0).counted
+    outer, first, inner = execution(5, 1, jobs=()), execution(6, 1, read="1", root=5), execution(7, 1, root=5)
+    rest.has(outer, first, inner)
+    assert executions.flows(1).edges["parse"].read == 60
+    rest.has(execution(8, 2), execution(9, 3, status="RUNNING"))
+    assert executions.flows(2).counted
+    assert 9 not in rest.read  # one that did the work itself says it all
+
+
 def test_a_batch_whose_exchanges_did_not_count_has_no_edges_rather_than_empty_ones():
-    assert Executions(rest_with(execution(4, 0, jobs=())), RUN).flows(0).edges is None
+    assert executions_of(rest_with(execution(4, 0, jobs=()))).flows(0).edges is None
 
 
 def test_a_batch_that_spark_has_not_listed_or_still_runs_is_not_there_yet():
     rest = rest_with(execution(4, 0, status="RUNNING"), **TASKS)
-    executions = Executions(rest, RUN)
+    executions = executions_of(rest)
     assert executions.flows(0) is None
-    rest.answers["sql/4?details=true&planDescription=false"]["status"] = "COMPLETED"
+    rest.has(execution(4, 0))
     assert executions.flows(0) is not None
     assert executions.flows(1) is None
 
@@ -334,16 +367,14 @@ def test_a_batch_that_spark_has_not_listed_or_still_runs_is_not_there_yet():
 def test_executions_of_others_are_passed_over_and_none_of_ours_is_read_twice():
     others = [execution(number, 0, run="other", status="RUNNING") for number in (3, 5)]
     rest = rest_with(others[0], execution(4, 0), others[1], execution(6, 1, read="61"), **TASKS)
-    executions = Executions(rest, RUN)
+    executions = executions_of(rest)
     assert [executions.flows(batch).edges["parse"].read for batch in (0, 1)] == [60, 61]
-    read = [path.partition("?")[0] for path in rest.asked if path.startswith("sql/")]
-    assert "sql/3" not in read
-    assert [read.count(f"sql/{number}") for number in (4, 5, 6)] == [1, 1, 1]
+    assert rest.read == [4, 6]
 
 
 def test_counts_that_differ_without_a_retry_are_told_as_they_are():
     rest = rest_with(execution(4, 0, read="59"), **{"jobs/5": {"stageIds": [3]}, "stages/3": stage()})
-    found = Executions(rest, RUN).flows(0)
+    found = executions_of(rest).flows(0)
     assert found.edges["parse"].read == 59
     assert not found.retried
 
@@ -351,6 +382,111 @@ def test_counts_that_differ_without_a_retry_are_told_as_they_are():
 @pytest.mark.parametrize("sign", [{"attemptId": 1}, {"numFailedTasks": 2}, {"numKilledTasks": 1}])
 def test_counts_that_differ_after_a_retry_are_told_to_be_of_a_retried_batch(sign):
     rest = rest_with(execution(4, 0, read="90"), **{"jobs/5": {"stageIds": [3]}, "stages/3": stage(**sign)})
-    found = Executions(rest, RUN).flows(0)
+    found = executions_of(rest).flows(0)
     assert found.retried
     assert found.edges["parse"].per_task is None
+
+
+def test_a_batch_whose_ids_differ_is_looked_at_for_retries_even_if_its_counts_agree():
+    rest = rest_with(execution(4, 0), **{"jobs/5": {"stageIds": [3]}, "stages/3": stage(attemptId=1)})
+    assert executions_of(rest).flows(0, suspicious=True).retried
+    assert not executions_of(rest).flows(0).retried
+
+
+# ---- executions that Spark has dropped
+
+
+class Clock:
+    """Seconds that the test counts."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def followed(rest, *runs):
+    clock = Clock()
+    shared = SparkExecutions(rest, clock)
+    return clock, *(Executions(shared, run) for run in runs or (RUN,))
+
+
+def test_batches_that_spark_has_dropped_are_given_up_at_once_and_those_that_follow_are_read():
+    rest = rest_with(execution(4, 0), **TASKS)
+    clock, executions = followed(rest)
+    assert executions.flows(0, clock.now, 5).counted
+    rest.has(execution(30, 3, at=30), execution(31, None, run="other", at=31))  # 5 to 29 came and went meanwhile
+    since = clock.now = 200.0
+    assert executions.flows(1, since, 20) is None
+    clock.now += 1
+    assert [executions.flows(batch, since, 20 + batch).counted for batch in (1, 2, 3)] == [False, False, True]
+    rest.has(execution(30, 3), execution(31, None, run="other"), execution(32, 4))
+    assert executions.flows(4, clock.now, 40).counted
+    assert rest.asked.count(ALL) == 2
+
+
+def test_a_batch_is_not_given_up_while_spark_may_only_be_late():
+    rest = rest_with(execution(4, 0, at=1), execution(5, None, run="other", at=2), **TASKS)
+    clock, executions = followed(rest)
+    executions.flows(0, clock.now, 5)
+    since = clock.now
+    for _ in range(5):
+        clock.now += 1
+        assert executions.flows(1, since, 6) is None  # nothing that Spark lists began after the batch
+    rest.has(execution(6, 1, at=6, status="RUNNING"), execution(7, 2, at=9))
+    clock.now += 1
+    assert executions.flows(1, since, 6) is None  # it is listed, but its end is not
+    rest.has(execution(6, 1, at=6), execution(7, 2, at=9))
+    assert executions.flows(1, since, 6).counted
+
+
+def test_an_execution_that_spark_lists_after_later_ones_is_found_all_the_same():
+    rest = rest_with(execution(3, None, run="other"), execution(5, None, run="other", at=1), **TASKS)
+    clock, executions = followed(rest)  # 4 has its number, but Spark was not told of it yet
+    since = clock.now
+    assert executions.flows(0, since, 10) is None
+    rest.has(execution(4, 0, at=2), execution(5, None, run="other", at=1))
+    clock.now += 1
+    assert executions.flows(0, since, 10).counted
+
+
+def test_the_inner_execution_of_a_batch_counts_when_the_outer_one_was_dropped_before_it():
+    rest = rest_with(execution(5, 0, root=4), execution(9, 1, at=20), **TASKS)
+    clock, executions = followed(rest)
+    clock.now += 1
+    assert executions.flows(0, clock.now - 1, 10).edges["parse"].written == 60
+
+
+def test_without_the_stages_of_a_batch_nothing_is_claimed_of_its_tasks_or_of_lost_rows():
+    found = executions_of(rest_with(execution(4, 0, read="59"))).flows(0)
+    assert (found.tasks, found.retried) == (None, True)
+
+
+def test_the_queries_of_a_session_share_one_reading():
+    """Four queries, twenty batches each, executions of all mixed: each execution is read once."""
+    names = [f"run-{number}" for number in range(4)]
+    rest = rest_with(**TASKS)
+    clock, *queries = followed(rest, *names)
+    known = []
+    for batch in range(20):
+        known += [execution(4 * batch + place, batch, run=name, at=batch) for place, name in enumerate(names)]
+        rest.has(*known)
+        for query in reversed(queries):
+            assert query.flows(batch, clock.now, batch).counted
+    assert sorted(rest.read) == list(range(80))
+    assert rest.asked.count(ALL) == len(names)  # once for each that joins
+    for query in queries:
+        assert "close" not in rest.asked
+        query.close()
+    assert rest.asked[-1] == "close"
+
+
+def test_an_execution_of_another_query_that_still_runs_holds_nobody_up():
+    rest = rest_with(execution(1, 0, run="slow", status="RUNNING"), execution(2, 0, run="quick"), **TASKS)
+    clock, slow, quick = followed(rest, "slow", "quick")
+    assert quick.flows(0, clock.now, 5).counted
+    assert slow.flows(0, clock.now, 5) is None
+    rest.has(execution(1, 0, run="slow"), execution(3, 1, run="quick"))
+    assert slow.flows(0, clock.now, 5).counted
+    assert quick.flows(1, clock.now, 5).counted

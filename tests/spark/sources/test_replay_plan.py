@@ -203,6 +203,20 @@ def test_the_latest_offset_goes_as_far_as_the_limit_in_the_control_folder_allows
     assert reader.latestOffset(offset(350), None)["row"] == ROWS
 
 
+def test_limits_that_cannot_be_read_stay_as_they_were_read_last(reader_for, tmp_path):
+    reader = reader_for(max_rows=100)
+    ControlFolder(str(tmp_path / "control")).orders.limit_admission("lines", 7)
+    assert reader.latestOffset(offset(0), None) == offset(7)
+    file = tmp_path / "control" / "admission.json"
+    for damage in ("{", '{"lines": ' + "[" * 100_000, '{"lines": -1}'):
+        file.write_text(damage)
+        assert reader.latestOffset(offset(7), None) == offset(14)
+    file.unlink()
+    file.mkdir()
+    assert reader.latestOffset(offset(14), None) == offset(21)
+    assert reader_for(max_rows=100).latestOffset(offset(0), None) == offset(100)
+
+
 def test_an_offset_never_goes_back_even_when_the_clock_does(reader_for):
     ahead = offset(200, origin=4e9)
     assert reader_for().latestOffset(ahead, None) == ahead

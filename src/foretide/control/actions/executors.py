@@ -145,7 +145,8 @@ class Restart(BaseAction):
         reason: In plain English.
         state_partitions: New number of partitions of Spark's state; None leaves it.
         pools: New number of tasks by edge; edges that are not named keep theirs.
-        after: A start after this time (seconds since 1970) counts as done. None: the changes themselves show it.
+        admission: New limit of rows a batch by spout, for sources that read theirs at the start; None lifts it.
+        order: The id of the order that it obeys. None: the changes themselves show that it was made.
     """
 
     kind: ClassVar[str] = "restart"
@@ -153,17 +154,16 @@ class Restart(BaseAction):
     reason: str
     state_partitions: int | None = None
     pools: Mapping[str, int] = field(default_factory=dict)
-    after: float | None = None
+    order: str | None = None
+    admission: Mapping[str, int | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if min([self.state_partitions or 1, *self.pools.values()]) < 1:
-            raise ActionError(
-                f"state partitions and pools must be 1 or more, got {self.state_partitions} and {dict(self.pools)}"
-            )
-        if self.state_partitions is None and not self.pools and self.after is None:
-            raise ActionError(
-                "a restart that changes nothing needs `after`, the time from which a start counts as done"
-            )
+        limits = [1 if rows is None else rows for rows in self.admission.values()]
+        if min([self.state_partitions or 1, *self.pools.values(), *limits]) < 1:
+            given = f"{self.state_partitions}, {dict(self.pools)} and {dict(self.admission)}"
+            raise ActionError(f"state partitions, pools and admission limits must be 1 or more, got {given}")
+        if self.state_partitions is None and not self.pools and not self.admission and self.order is None:
+            raise ActionError("a restart that changes nothing needs `order`, by which it is known once it was made")
 
     @property
     def target(self) -> str:
@@ -171,15 +171,18 @@ class Restart(BaseAction):
 
     def describe(self) -> str:
         changes = [f"a pool of {tasks} behind '{edge}'" for edge, tasks in self.pools.items()]
+        changes += [f"{'no limit' if rows is None else f'{rows} rows a batch'} of '{spout}'"
+                    for spout, rows in self.admission.items()]  # fmt: skip
         if self.state_partitions is not None:
             changes.insert(0, f"{self.state_partitions} state partitions")
         return "restart the query" + (f" with {' and '.join(changes)}" if changes else "") + f": {self.reason}"
 
     def in_force(self, observed: Observed) -> bool:
-        """Whether it has been started since, and with all the changes."""
+        """Whether the query was restarted for it, and with all the changes."""
         partitions = self.state_partitions is None or observed.state_partitions == self.state_partitions
         pools = all(observed.pools.get(edge) == tasks for edge, tasks in self.pools.items())
-        return partitions and pools and (self.after is None or observed.started > self.after)
+        limits = all(observed.admission.get(spout) == rows for spout, rows in self.admission.items())
+        return partitions and pools and limits and self.order in (None, observed.restart_order)
 
     def undo(self, observed: Observed) -> None:
         """A restart is not undone by another one."""

@@ -61,12 +61,13 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """An action that a policy wants, and why."""
+    """An action that a policy wants, and why. One that is `urgent`, because it ends harm, waits for no cooldown."""
 
     policy: str
     action: Action
     reason: str
     expected: Expectation | None = None
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class Decision:
         forecasts: Forecasts that had a vote.
         wishes: What policies wanted, before arbitration and guards.
         chosen: What is to be done: actions with the policy that won and its reason.
-        problems: Policies that failed, and forecasts that lost their vote, in sentences.
+        problems: Policies that failed or lack figures, and forecasts that lost their vote, in sentences.
         effects_of_earlier: What earlier decisions achieved, as far as it became known in this cycle.
         effect: What this one achieved; known later.
     """

@@ -1,6 +1,9 @@
 """Rows that a batch may take from each spout: Storm's tuner of max-spout-pending, or one for a latency target.
 
-A tuner decides every `period` seconds, from the progress that was committed in the meantime (storm-at-twitter, 3.3).
+A tuner decides every `period` seconds, from the progress that was committed in the meantime (storm-at-twitter, 3.3). It
+goes on from the limit in force, whatever became of its last wish. A spout without a limit begins with what batches take
+of it, or with what arrives between two batches if that is more. A spout whose limit takes a restart (Kafka) is left
+alone: a tuner finds its limit in many steps, and each would cost a restart.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing_extensions import Doc
 from foretide.bounds import Bounded, Scope
 from foretide.control.actions.registry import SetAdmission
 from foretide.control.decisions.decision import Expectation, Wish
+from foretide.control.world.setup import Setup
 from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.planning.admission import LatencyState, LatencyTuner, Observation, ProgressState, ProgressTuner
@@ -43,14 +47,22 @@ class AdmissionSettings(Bounded):
 
 @dataclass(frozen=True, slots=True)
 class TunerPeriod:
-    """What was measured of a spout in the current period, and the tuner's own state."""
+    """What was measured of a spout in the current period, and the tuner's own state.
+
+    Attributes:
+        limit: The limit in force when the tuner decided last.
+        pending: Most rows that a batch took.
+        arrived: Most rows that arrived between two batches.
+    """
 
     start: float
     state: ProgressState | LatencyState | None = None
+    limit: int = 0
     batch: int | None = None
     rates: tuple[float, ...] = ()
     latencies: tuple[float, ...] = ()
     pending: float = 0.0
+    arrived: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,17 @@ class Admission:
 
     settings: AdmissionSettings = field(default_factory=AdmissionSettings)
     name: str = "admission"
+
+    @staticmethod
+    def left_alone(setup: Setup) -> str | None:
+        """Which spouts are not tuned, and what to do about it."""
+        spouts = ", ".join(sorted(setup.admit_by_restart))
+        if not spouts:
+            return None
+        return (
+            f"the admission limit of {spouts} is not tuned: each step would cost a restart; set it once with "
+            "`foretide admission set SPOUT ROWS --restart`"
+        )
 
     def start(self) -> Mapping[str, TunerPeriod]:
         """No period has begun."""
@@ -85,17 +108,22 @@ class Admission:
             _mean(period.latencies) / 1000.0 if period.latencies else None,
             period.pending,
         )
-        state, step = tuner.step(self._tuner_state(tuner, period, world, spout), observation)
+        begun = self._tuner_state(tuner, period, world, spout)
+        state, step = tuner.step(begun, observation)
         expected = Expectation(f"{step.action.value} of what is in flight", world.target.metric)
         wish = Wish(self.name, SetAdmission(spout, step.limit), step.reason, expected)
-        return TunerPeriod(world.at, state, period.batch), wish
+        return TunerPeriod(world.at, state, begun.limit, period.batch), wish
 
     def _tuner_state(self, tuner: ProgressTuner | LatencyTuner, period: TunerPeriod, world: World, spout: str) -> Any:
-        """The tuner's state; a new one if its limit is not the one in force, because somebody else has changed it."""
+        """The tuner's state at the limit in force: a guard may have stopped its last wish, or somebody changed it."""
         limit = world.observed.admission.get(spout)
-        if period.state is not None and period.state.limit == limit:
-            return period.state
-        return tuner.start(max(1, math.ceil(period.pending)) if limit is None else limit)
+        if limit is None:
+            return tuner.start(max(1, math.ceil(max(period.pending, period.arrived))))
+        if isinstance(tuner, ProgressTuner) and isinstance(period.state, ProgressState):
+            return tuner.resume(period.state, period.limit, limit)
+        if isinstance(tuner, LatencyTuner) and isinstance(period.state, LatencyState):
+            return tuner.resume(period.state, period.limit, limit)
+        return tuner.start(limit)
 
     def _tuner(self, world: World) -> ProgressTuner | LatencyTuner | None:
         if self.settings.tuner == "progress":
@@ -112,6 +140,8 @@ def _updated(period: TunerPeriod, world: World, spout: str) -> TunerPeriod:
     if rows is None or rate is None or (world.batch is not None and world.batch == period.batch):
         return period
     total = sum(world.snapshot.value("processed", other) or 0.0 for other in world.setup.spouts)
+    between = max((world.snapshot.value("input_rows") or 0.0) / rate if rate else 0.0, world.setup.trigger)
+    arrived = (world.snapshot.value("arrival_rate", spout) or 0.0) * between
     latency = world.snapshot.value(world.target.metric)
     return replace(
         period,
@@ -119,6 +149,7 @@ def _updated(period: TunerPeriod, world: World, spout: str) -> TunerPeriod:
         rates=(*period.rates, rate * rows / total if total else 0.0),
         latencies=period.latencies if latency is None else (*period.latencies, latency),
         pending=max(period.pending, rows),
+        arrived=max(period.arrived, arrived),
     )
 
 

@@ -1,111 +1,26 @@
 """Takes bad workers out of service, and lets them back in by probing.
 
 A worker that is much slower than its peers, than its own forecast, or by its forecast gets a smaller share where its
-tasks are known to stay with it, then no tasks at all. Spark places the tasks of stateless stages at random, so there
-the only action is quarantine. After a while it is let in on probation: what is then MEASURED decides whether it stays,
-and each failure doubles the wait before the next probe.
+tasks are known to stay with it, then no tasks at all. In real time tasks do stay; see `rerouting`. In micro-batches
+Spark places the tasks of stateless stages at random, so there the only action is quarantine. After a while it is let in
+on probation: what is then MEASURED decides whether it stays, and each failure doubles the wait before the next probe.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Ge, Gt, Interval
-from typing_extensions import Doc
-
-from foretide.bounds import Bounded, Scope
 from foretide.control.actions.registry import Quarantine, Release, SetSplit
 from foretide.control.decisions.decision import Expectation, Wish
-from foretide.control.policies.worker_health import HEALTH_METRICS, HealthMetric, Suspicion, WorkerHealth
+from foretide.control.policies.rerouting import Rerouting
+from foretide.control.policies.worker_health import Suspicion, WorkerHealth
+from foretide.control.policies.worker_records import BypassSettings, WorkerRecord, WorkerRecords
 from foretide.control.world.world import World
-from foretide.durations import Seconds
-
-Phase = Literal["watched", "out", "probation"]
 
 _MIN_GAIN = 1.25
 
-
-@dataclass(frozen=True, slots=True)
-class BypassSettings(Bounded):
-    """When a worker is taken out of service, and when it is let back in."""
-
-    section: ClassVar[str] = "bypass"
-
-    health_metrics: Annotated[
-        tuple[HealthMetric, ...], Doc("Metrics that are high when something is wrong with a worker."), Scope.PYTHON_ONLY
-    ] = HEALTH_METRICS
-    slow: Annotated[
-        float,
-        Gt(1),
-        Doc("From this many times its reference on, a worker is suspect: a smaller share, and out if it lasts."),
-    ] = 1.75
-    bad: Annotated[float, Gt(1), Doc("From this many times its reference on, a worker is taken out at once.")] = 2.5
-    patience: Annotated[
-        int, Ge(1), Doc("Control cycles in a row after which a suspect worker is taken out."), Scope.ADVANCED
-    ] = 2
-    min_in_service: Annotated[
-        float, Interval(ge=0, le=1), Doc("Share of the live workers that stays in service; at least one does.")
-    ] = 0.5
-    first_wait: Annotated[
-        Seconds, Ge(0), Doc("Seconds out of service before the first probe; doubled after every failed one.")
-    ] = 300.0
-    max_wait: Annotated[Seconds, Ge(0), Doc("Maximum seconds between two probes."), Scope.ADVANCED] = 1800.0
-    early_release_factor: Annotated[
-        float,
-        Ge(0),
-        Doc(
-            "If latency has risen by this factor since a worker was taken out, it is probed without waiting: it may "
-            "not have been the cause, or is needed anyway."
-        ),
-        Scope.ADVANCED,
-    ] = 3.0
-    probation: Annotated[
-        Seconds, Ge(0), Doc("Seconds for which a worker must be healthy after it was let in."), Scope.PYTHON_ONLY
-    ] = 30.0
-    max_age: Annotated[
-        Seconds, Ge(0), Doc("Seconds after which a measured value is too old to be used."), Scope.PYTHON_ONLY
-    ] = 60.0
-    horizon: Annotated[
-        Seconds | None,
-        Ge(0),
-        Doc("Seconds ahead of the forecasts that are considered; none to act on what is measured only."),
-        Scope.ADVANCED,
-    ] = 15.0
-
-    def conflicts(self) -> Iterator[str]:
-        """Thresholds and waits out of order."""
-        if self.bad < self.slow:
-            yield f"bypass.bad must be at least bypass.slow ({self.slow:g}), got {self.bad:g}"
-        if self.max_wait < self.first_wait:
-            yield f"bypass.max_wait must be at least first_wait ({self.first_wait:g} s), got {self.max_wait:g} s"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerRecord:
-    """A worker that is suspect, out of service or on probation.
-
-    Attributes:
-        since: When its phase began.
-        seen: When the worker was last seen in that phase.
-        strikes: Cycles in a row in which it was suspect.
-        failures: Probes that it has failed.
-        shares: Weights of edges from before it got a smaller share.
-        latency: The latency that is held, in milliseconds, when the worker was taken out, if known.
-    """
-
-    phase: Phase
-    since: float
-    seen: float = 0.0
-    strikes: int = 0
-    failures: int = 0
-    shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    latency: float | None = None
-
-
-WorkerRecords = Mapping[str, WorkerRecord]
+__all__ = ["Bypass", "BypassSettings", "WorkerRecord", "WorkerRecords"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +36,8 @@ class Bypass:
 
     def wish(self, state: WorkerRecords, world: World) -> tuple[WorkerRecords, list[Wish]]:
         """Compare all workers; take out the worst, and probe those that have waited long enough."""
+        if world.setup.mode == "pipeline" and world.observed.placements:
+            return self._reroute(state, world)
         if not world.setup.can_quarantine:
             return {}, []
         records = self._updated(state, world)
@@ -141,6 +58,19 @@ class Bypass:
             after |= {} if record is None else {worker: record}
             wishes += [] if wish is None else [wish]
         return after, wishes
+
+    def _reroute(self, state: WorkerRecords, world: World) -> tuple[WorkerRecords, list[Wish]]:
+        """Where tasks stay with their workers, first a smaller share, which is in force at once; then quarantine.
+
+        Workers that are out are probed as ever; those that were let in again are compared like all others.
+        """
+        room = self._room(world)
+        records, wishes = Rerouting(self.settings, self.name).wish(self._updated(state, world), world, room)
+        for worker, record in records.items():
+            probe = self._probe(worker, record, world) if record.phase == "out" else None
+            if probe is not None and not world.observed.is_drained(worker):
+                wishes.append(probe)
+        return records, wishes
 
     def _updated(self, state: WorkerRecords, world: World) -> dict[str, WorkerRecord]:
         """What is observed overrides what was wished for; workers that an earlier loop took out are adopted."""
@@ -215,6 +145,8 @@ class Bypass:
         """Restore its shares, and forget it unless it has failed probes not long ago."""
         wish = None
         for edge, weights in record.shares.items():
+            if len(weights) != len(world.observed.routes.get(edge, ())):  # restarted with another pool
+                continue
             wish = Wish(self.name, SetSplit(edge, weights), "its worker keeps up again: the share it had before")
         kept_for = self.settings.first_wait * 2**record.failures if record.failures else 0.0
         return (replace(record, strikes=0, shares={}) if world.at - record.since < kept_for else None), wish

@@ -95,7 +95,9 @@ class PredictionError:
                 continue
             error = abs(value - forecast) if self.settings.either_side else value - forecast
             if error > max(self.settings.threshold * forecast, self.settings.floor):
-                found[worker] = f"{self.settings.metric} is {value:.4g} where {forecast:.4g} was forecast"
+                metric = CATALOGUE[self.settings.metric]
+                seen, expected = metric.figure(value), metric.figure(forecast)
+                found[worker] = f"its {metric.words} is {seen} where {expected} was forecast"
         return found
 
     def _workers(self, place: str, world: World) -> frozenset[str]:

@@ -1,8 +1,9 @@
 """Processors as in DRS: hold T_max with the fewest, or minimise latency within K_max; reallocate at most every T_ra.
 
-In a pipeline an operator's processors are its replicas. In micro-batches stages take turns on all cores, so cores are
-added and given back, in whole executors; replicas follow the cores. Either way the model is corrected by what is
-measured: where it is off by a factor for the present allocation, the bound that it has to meet is divided by it.
+In a pipeline (real time) an operator's processors are its replicas; see `allocation`. In micro-batches stages take
+turns on all cores, so cores are added and given back, in whole executors; replicas follow the cores. There the model is
+corrected by what is measured: where it is off by a factor for the present allocation, the bound that it has to meet is
+divided by it.
 """
 
 from __future__ import annotations
@@ -18,17 +19,26 @@ from typing_extensions import Doc
 from foretide.bounds import Bounded, Scope
 from foretide.control.actions.registry import SetExecutors, SetReplicas
 from foretide.control.decisions.decision import Expectation, Wish
-from foretide.control.world.measured import FRESH, NotYet, arrivals, batch_costs, network
+from foretide.control.policies.allocation import (
+    ModelError,
+    Plan,
+    Present,
+    part_of,
+    plan,
+    present,
+    slots_left,
+)
+from foretide.control.policies.splits import scale
+from foretide.control.world.measured import FRESH, NotYet, Variation, arrivals, batch_costs, network
 from foretide.control.world.setup import Target
 from foretide.control.world.world import World
 from foretide.durations import Seconds
-from foretide.errors import BatchOverloadError, BudgetTooSmallError, LatencyOutOfReachError, PlanningError
+from foretide.errors import BatchOverloadError, LatencyOutOfReachError
+from foretide.formatting import format_duration
 from foretide.planning.batches import BatchPlan, batch_model, min_cores, plan_batches
-from foretide.planning.processors import assign_processors
-from foretide.planning.reallocation import Goals, Move, propose
+from foretide.planning.reallocation import Goals
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Network
-from foretide.queueing.sojourn import expected_total_sojourn
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +47,34 @@ class ProcessorSettings(Bounded):
 
     section: ClassVar[str] = "processors"
 
-    period: Annotated[Seconds, Ge(0), Doc("Seconds between two plans.")] = 10.0
-    min_interval: Annotated[Seconds, Ge(0), Doc("T_ra, minimum seconds between two reallocations.")] = 60.0
+    period: Annotated[Seconds, Ge(0), Doc("Seconds between two plans; by default 2 in real time.")] = 10.0
+    min_interval: Annotated[
+        Seconds, Ge(0), Doc("T_ra, minimum seconds between two reallocations; by default 5 in real time.")
+    ] = 60.0
     pause: Annotated[
-        Seconds, Ge(0), Doc("Seconds that a reallocation takes, in a pipeline of queues."), Scope.PYTHON_ONLY
+        Seconds,
+        Ge(0),
+        Doc("Seconds for which a reallocation delays tuples, in real time, where the default is 0.1."),
+        Scope.PYTHON_ONLY,
     ] = 0.0
     useful_for: Annotated[
         Seconds,
         Ge(0),
-        Doc("Seconds for which a new allocation is expected to be useful, in a pipeline of queues."),
+        Doc("Seconds for which a new allocation is expected to be useful, in real time, where the default is 30."),
         Scope.PYTHON_ONLY,
     ] = 600.0
+    service_scv: Annotated[
+        float | None,
+        Ge(0),
+        Doc(
+            "Squared variation coefficient of the work on a tuple, for operators of which it is not measured, in real "
+            "time; none waits until it is measured."
+        ),
+        Scope.ADVANCED,
+    ] = None
+    arrival_scv: Annotated[float | None, Ge(0), Doc("The same of the time between two arrivals."), Scope.ADVANCED] = (
+        None
+    )
     horizon: Annotated[
         Seconds | None, Ge(0), Doc("Seconds ahead of the load that is planned for; none for the measured load.")
     ] = 30.0
@@ -66,12 +93,26 @@ class ProcessorSettings(Bounded):
 
 @dataclass(frozen=True, slots=True)
 class ProcessorState:
-    """When it planned last, since when the present allocation is in force, and the smoothed latency in seconds."""
+    """What is carried from plan to plan.
+
+    Attributes:
+        planned: When it planned last.
+        reallocated: Since when the present allocation is in force.
+        latency: Smoothed mean latency in seconds.
+        ratio: Smoothed ratio of the quantile that the target speaks of to the mean.
+        error: How far the model of a pipeline has been off.
+        waits_for: What is not known yet, in words; None if nothing is missing.
+        last: Mean latency of the plan before, in seconds, in a pipeline.
+    """
 
     planned: float = -math.inf
     reallocated: float = -math.inf
     allocation: tuple[int, ...] | None = None
     latency: float | None = None
+    ratio: float | None = None
+    error: ModelError = field(default_factory=ModelError)
+    waits_for: str | None = None
+    last: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +131,12 @@ class Processors:
         latency = world.snapshot.value("latency_mean_ms", within=FRESH)
         if latency is None or world.at - state.planned < self.settings.period:
             return state, []
-        seconds, past = latency / 1000.0, self.settings.smoothing
-        smooth = seconds if state.latency is None else past * state.latency + (1 - past) * seconds
-        state = replace(_reallocated(state, world), planned=world.at, latency=smooth)
+        seconds = latency / 1000.0
+        smooth = seconds if state.latency is None else self._smoothed(state.latency, seconds)
+        ratio = self._ratio(state, seconds, world)
+        state = replace(_reallocated(state, world), planned=world.at, latency=smooth, ratio=ratio)
+        if world.setup.mode == "pipeline":
+            return self._pipeline(state, seconds, world)
         rates = arrivals(world, self.settings.horizon)
         measured = rates if isinstance(rates, NotYet) else network(world, rates)
         if (
@@ -101,35 +145,57 @@ class Processors:
             or world.at - state.reallocated < self.settings.min_interval
         ):
             return state, []
-        pipeline = world.setup.mode == "pipeline"
-        return state, self._pipeline(measured, smooth, world) if pipeline else self._batches(measured, smooth, world)
+        return state, self._batches(measured, smooth, ratio or 1.0, world)
+
+    def _ratio(self, state: ProcessorState, mean: float, world: World) -> float | None:
+        """The measured quantile that the target speaks of over the mean, smoothed; None before it is measured."""
+        held = world.snapshot.value(world.target.metric, within=FRESH)
+        if not held or mean <= 0:
+            return state.ratio
+        ratio = held / 1000.0 / mean
+        return ratio if state.ratio is None else self._smoothed(state.ratio, ratio)
 
     # ---- a pipeline of queues
 
-    def _pipeline(self, measured: Network, latency: float, world: World) -> list[Wish]:
-        steered = _steered(measured, world)
+    def _pipeline(self, state: ProcessorState, mean: float, world: World) -> tuple[ProcessorState, list[Wish]]:
+        settings, names = self.settings, [part.name for part in world.setup.by_edge.values()]
+        given = Variation(settings.service_scv, settings.arrival_scv)
+        rates = arrivals(world, settings.horizon)
+        measured = rates if isinstance(rates, NotYet) else network(world, rates, waiting_at=names, given=given)
+        if isinstance(measured, NotYet):
+            return replace(state, waits_for=str(measured)), []
+        state = replace(state, waits_for=None)
+        steered = part_of(measured, names)
         if steered is None:
-            return []
-        current = {name: world.replicas(name) for name in steered.names}
-        pools = {name: world.setup.by_name[name].pool for name in steered.names}
-        target, settings = world.target, self.settings
-        goals = Goals(target.latency, target.relaxed, pause=settings.pause, t_ra=0.0, horizon=settings.useful_for)
-        budget = _budget(world)
-        try:
-            proposal = propose(steered, current, goals, latency, pools=pools)
-            wanted, reason = proposal.processors, proposal.reason
-            if budget is not None and sum(wanted.values()) > budget:
-                wanted = assign_processors(steered, budget, pools).processors
-                reason = f"{reason}; within a budget of {world.target.budget}"
-            elif proposal.move is Move.STAY:
-                wanted, reason = _fine_tuned(steered, current, latency, world.target, pools, budget)
-        except BudgetTooSmallError as error:
-            wanted, reason = current, f"{error}: stays as it is"
-        except PlanningError as error:
-            fits = budget is None or sum(pools.values()) <= budget
-            wanted, reason = (pools if fits else current), f"no allocation keeps up ({error})"
-        expected = Expectation("mean latency within the target", "latency_mean_ms")
-        return self._replicas(wanted, f"mean latency is {latency:.3g} s; {reason}", expected, world)
+            return state, []
+        now = present(measured, steered, state.latency or mean, state.ratio or 1.0, world, given)
+        error = state.error if now.model is None else state.error.with_plan(now.model, now.latency)
+        last, target = state.last, world.target
+        state = replace(state, error=error, last=mean)
+        if world.at - state.reallocated < settings.min_interval or _is_one_peak(last, mean, now, target):
+            return state, []
+        goals = Goals(
+            None if target.latency is None else target.latency / now.ratio,
+            target.relaxed / now.ratio,
+            pause=settings.pause,
+            t_ra=0.0,
+            horizon=settings.useful_for,
+        )
+        return state, self._allocated(plan(steered, now, goals, world, slots_left(world, target)), now, error, world)
+
+    def _allocated(self, found: Plan, now: Present, error: ModelError, world: World) -> list[Wish]:
+        held, measured = world.target.quantile, _measured(world.target, now.latency, now.ratio)
+        reason = f"{measured}; {found.reason}; {error.describe(now.model, now.latency)}"
+        value = None if found.latency is None else found.latency * now.ratio
+        words = "keeps up as well as it can" if value is None else f"{held} latency of about {format_duration(value)}"
+        expected = Expectation(words, world.target.metric, None if value is None else value * 1000)
+        scaled = ((edge, scale(world, edge, found.replicas[part.name])) for edge, part in world.setup.by_edge.items())
+        return [
+            Wish(self.name, action, reason, expected, urgent=found.moves) for _, action in scaled if action is not None
+        ]
+
+    def _smoothed(self, before: float, value: float) -> float:
+        return self.settings.smoothing * before + (1 - self.settings.smoothing) * value
 
     def _replicas(self, wanted: Mapping[str, int], reason: str, expected: Expectation, world: World) -> list[Wish]:
         return [
@@ -139,25 +205,23 @@ class Processors:
 
     # ---- micro-batches
 
-    def _batches(self, measured: Network, latency: float, world: World) -> list[Wish]:
+    def _batches(self, measured: Network, latency: float, ratio: float, world: World) -> list[Wish]:
         costs = batch_costs(world)
         if isinstance(costs, NotYet):
             return []
         pools = {part.name: part.pool if part.edge else world.replicas(part.name) for part in world.setup.operators}
         try:
-            plan, why = self._plan(measured, costs, latency, world, pools)
+            plan, why = self._plan(measured, costs, latency, _of_mean(world, ratio), pools)
         except (LatencyOutOfReachError, BatchOverloadError) as error:
             plan, why = None, f"{error}: as many as allowed"
         cores = self._max_cores(world, costs) if plan is None else plan.cores
         replicas = {name: min(pool, cores) for name, pool in pools.items()} if plan is None else plan.replicas
-        reason = f"mean latency is {latency:.3g} s; {why}"
-        expected = Expectation(
-            "as fast as the cluster allows"
-            if plan is None
-            else f"mean latency of about {plan.steady.mean_latency:.3g} s",
-            "latency_mean_ms",
-            None if plan is None else plan.steady.mean_latency * 1000,
-        )
+        reason = f"{_measured(world.target, latency, ratio)}; {why}"
+        value = None if plan is None else plan.steady.mean_latency * ratio
+        words = "as fast as the cluster allows"
+        if value is not None:
+            words = f"{world.target.quantile} latency of about {format_duration(value)}"
+        expected = Expectation(words, world.target.metric, None if value is None else value * 1000)
         wishes = self._replicas(replicas, reason, expected, world)
         if world.setup.executors is not None:
             out = len(world.observed.executors) - len(world.observed.in_service)
@@ -181,9 +245,9 @@ class Processors:
             plan = plan_batches(measured, replace(costs, cores=min(costs.cores + 1, max_cores)), pools)
         if plan.cores > max_cores:
             plan = plan_batches(measured, replace(costs, cores=max_cores), pools)
-        side = "above" if latency > goal else "below"
-        bound = goal if latency > goal else world.target.relaxed
-        return plan, f"{side} {bound:g} s: {plan.cores} cores are the fewest that do (measured {error:.2f} x the model)"
+        side, bound = ("above", goal) if latency > goal else ("below", world.target.relaxed)
+        why = f"{plan.cores} cores are the fewest that do (measured {error:.2f} x the model)"
+        return plan, f"a mean {side} {format_duration(bound)}: {why}"
 
     def _model_error(
         self, measured: Network, costs: BatchCosts, latency: float, world: World, pools: Mapping[str, int]
@@ -203,62 +267,29 @@ class Processors:
         return cluster if world.target.budget is None else min(cluster, world.target.budget)
 
 
+def _measured(target: Target, latency: float, ratio: float) -> str:
+    """The latency that the target speaks of, from the mean and the ratio to it."""
+    said = f"{target.quantile} latency is {format_duration(latency * ratio)}"
+    return said if target.quantile == "mean" else f"{said}, {ratio:.2f} times the mean"
+
+
+def _of_mean(world: World, ratio: float) -> World:
+    """The world with a target for the mean, which the model of batches speaks of."""
+    target = world.target
+    latency = None if target.latency is None else target.latency / ratio
+    return replace(world, target=replace(target, latency=latency, relaxed=target.relaxed / ratio))
+
+
+def _is_one_peak(last: float | None, mean: float, now: Present, target: Target) -> bool:
+    """Whether latency is above the target in one plan only, as at the start of a batch, for no reason in the model."""
+    if target.latency is None or last is None or now.model is None:
+        return False
+    goal = target.latency / now.ratio
+    return now.latency > goal >= min(last, mean)
+
+
 def _reallocated(state: ProcessorState, world: World) -> ProcessorState:
     """T_ra counts from when an allocation was observed to change, not from when a change was wished for."""
     now = (*(world.replicas(part.name) for part in world.setup.operators), len(world.observed.executors))
     since = state.reallocated if state.allocation in {None, now} else world.at
     return replace(state, allocation=now, reallocated=since)
-
-
-def _steered(measured: Network, world: World) -> Network | None:
-    """The part of the network whose processors can be changed; what others send there enters it from outside."""
-    names = [part.name for part in world.setup.by_edge.values()]
-    flows = tuple(flow for flow in measured.flows if {flow.source, flow.target} <= set(names))
-    rates = measured.arrival_rates
-    inside = {name: sum(rates[flow.source] * flow.gain for flow in flows if flow.target == name) for name in names}
-    entering = {name: max(rates[name] - inside[name], 0.0) for name in names}
-    if not any(entering.values()):
-        return None
-    return Network(tuple(measured.operator(name) for name in names), flows, entering)
-
-
-def _budget(world: World) -> int | None:
-    """What is left of K_max for operators that can be steered."""
-    if world.target.budget is None:
-        return None
-    fixed = sum(world.replicas(part.name) for part in world.setup.operators if part.edge is None)
-    return max(world.target.budget - fixed, 1)
-
-
-def _fine_tuned(
-    measured: Network,
-    current: Mapping[str, int],
-    latency: float,
-    target: Target,
-    pools: Mapping[str, int],
-    budget: int | None,
-) -> tuple[Mapping[str, int], str]:
-    """What the measured latency calls for where the model would stay: one more above T_max, one less below T_min."""
-    goal, held = target.latency, sum(current.values())
-    if goal is not None and latency > goal and held < min(sum(pools.values()), budget or held + 1):
-        more = assign_processors(measured, held + 1, pools).processors
-        return more, "above T_max although the model would stay: one more"
-    fewer = None if goal is None or latency >= target.relaxed else _one_less(measured, current, latency)
-    if goal is None or fewer is None or fewer[0] > goal:
-        return current, "the allocation stays"
-    return fewer[1], f"below T_min: one less is expected to take {fewer[0]:.3g} s"
-
-
-def _one_less(measured: Network, current: Mapping[str, int], latency: float) -> tuple[float, Mapping[str, int]] | None:
-    """The processor that is missed least, and the latency without it: the measured one times what the model says."""
-    now, rates = expected_total_sojourn(measured, current), measured.arrival_rates
-    found: list[tuple[float, str]] = []
-    for operator in measured.operators:
-        name = operator.name
-        fewer = {**current, name: current[name] - 1}
-        if fewer[name] * operator.service_rate > rates[name]:
-            found.append((latency * expected_total_sojourn(measured, fewer) / now, name))
-    if not found:
-        return None
-    then, name = min(found)
-    return then, {**current, name: current[name] - 1}

@@ -1,5 +1,7 @@
 """Replicas for the forecast load: the MAPE loop of PA-SPS, once every td seconds.
 
+Queues between operators are counted where they are measured: rows in flight on an edge, and the lag of a spout.
+
 It departs from the paper in three ways. The paper's replicas all work at the same time; the stages of a micro-batch
 take turns, and the time that one stage takes is lost to the others. So in micro-batches an operator may be busy only
 for the share of the time that minimises the sum of all replicas (work w_i gets sqrt(w_i) / sum of sqrt(w)). A backlog
@@ -14,17 +16,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
+import numpy as np
 from annotated_types import Ge, Gt, Interval
 from typing_extensions import Doc
 
 from foretide.bounds import Bounded, Scope
-from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Expectation, Wish
+from foretide.control.policies.splits import scale
 from foretide.control.world.measured import NotYet, arrivals, network
 from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.planning.replicas import ReplicaFlow, ReplicaInput, ReplicaPlan, plan_replicas
 from foretide.queueing.network import Network
+
+_FRESH = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class ReplicaSettings(Bounded):
 
     section: ClassVar[str] = "replicas"
 
-    period: Annotated[Seconds, Gt(0), Doc("td, seconds between two plans.")] = 30.0
+    period: Annotated[Seconds, Gt(0), Doc("td, seconds between two plans; by default 5 in real time.")] = 30.0
     horizon: Annotated[Seconds | None, Ge(0), Doc("Seconds ahead for which to plan; none for one period.")] = None
     quantile: Annotated[
         float | None,
@@ -99,9 +104,9 @@ class Replicas:
         if isinstance(measured, NotYet):
             return updated, []
         plans = self._plans(world, measured, rates)
-        return replace(updated, planned=world.at), [
-            self._wished(world, edge, plans[part.name]) for edge, part in world.setup.by_edge.items()
-        ]
+        planned = [(edge, plans[part.name]) for edge, part in world.setup.by_edge.items() if part.name in plans]
+        wished = [self._wished(world, edge, plan) for edge, plan in planned]
+        return replace(updated, planned=world.at), [wish for wish in wished if wish is not None]
 
     def _is_sudden(self, before: float | None, load: float) -> bool:
         if self.settings.sudden_change is None or before is None:
@@ -112,12 +117,12 @@ class Replicas:
         """Replicas that the load needs, and those that the backlog may add."""
         shares = _busy_shares(world, measured, self.settings.target_utilization)
         coming = {spout: rate * self.settings.period for spout, rate in rates.items()}
-        queued = {spout: _backlog(world, spout) for spout in world.setup.spouts}
+        queued = {name: _backlog(world, name) for name in measured.names}
         edges = [ReplicaFlow(flow.source, flow.target, flow.gain) for flow in measured.flows]
         if measured.loops:  # the paper's equations know no loops; the traffic equations do
-            edges, waiting = [], sum(queued.values())
+            edges = []
             coming = {name: rate * self.settings.period for name, rate in measured.arrival_rates.items()}
-            queued = {name: waiting * visits for name, visits in measured.visits.items()}
+            queued = _with_what_follows(measured, queued)
         bolts = [
             ReplicaInput(
                 part.name,
@@ -128,6 +133,7 @@ class Replicas:
                 active=world.replicas(part.name),
             )
             for part in world.setup.operators
+            if part.name in measured.names  # an operator with state in real time has no measured service time
         ]
         full = plan_replicas(bolts, edges, coming, self.settings.period)
         if self.settings.max_backlog_replicas is None or not any(queued.values()):
@@ -137,7 +143,10 @@ class Replicas:
         added = self.settings.max_backlog_replicas
         return {name: _at_most(full[name], load_only[name].replicas + added) for name in full}
 
-    def _wished(self, world: World, edge: str, plan: ReplicaPlan) -> Wish:
+    def _wished(self, world: World, edge: str, plan: ReplicaPlan) -> Wish | None:
+        action = scale(world, edge, plan.replicas)
+        if action is None:
+            return None
         per_second = plan.received / self.settings.period
         reason = f"{per_second:,.0f} tuples/s are expected behind '{edge}', which takes {plan.exact:.2f} replicas"
         if plan.backlog:
@@ -145,9 +154,9 @@ class Replicas:
         if plan.short:
             reason += "; the pool is too small for it"
         busy = self.settings.target_utilization * min(plan.exact / plan.replicas, 1.0)
-        now = world.observed.replicas(edge)
-        words = f"replicas at work {busy:.0%} of their time" + (f" (now {now} replicas)" if now else "")
-        return Wish(self.name, SetReplicas(edge, plan.replicas), reason, Expectation(words, "utilization", busy))
+        now = world.replicas(world.setup.by_edge[edge].name)
+        words = f"replicas at work {busy:.0%} of their time" + f" (now {now} replicas)"
+        return Wish(self.name, action, reason, Expectation(words, "utilization", busy))
 
 
 def _at_most(plan: ReplicaPlan, replicas: int) -> ReplicaPlan:
@@ -168,9 +177,25 @@ def _busy_shares(world: World, measured: Network, busy: float) -> dict[str, floa
     return {name: left * roots[name] / total if roots.get(name) else busy for name in work}
 
 
-def _backlog(world: World, spout: str) -> float:
-    """Tuples that wait at a spout beyond those that arrive within an ordinary batch."""
-    lag = world.snapshot.value("lag", spout) or 0.0
+def _backlog(world: World, name: str) -> float:
+    """Tuples that wait at an operator (|q| of eq 7): at a spout what is due, elsewhere what is in front of it.
+
+    What arrives while an ordinary micro-batch runs is no backlog. In real time tuples are taken at once, so all are.
+    """
+    part = world.setup.by_name[name]
+    if not part.spout:
+        waiting = None if part.edge is None else world.snapshot.value("in_flight", part.edge, within=_FRESH)
+        return waiting or 0.0
+    lag = world.snapshot.value("lag", name, within=_FRESH) or 0.0
+    if world.setup.mode == "pipeline":
+        return lag
     rows, rate = world.snapshot.value("input_rows"), world.snapshot.value("input_rows_per_second")
     ordinary = rows if rows is not None and rate else 0.0
     return max(0.0, lag - ordinary)
+
+
+def _with_what_follows(measured: Network, queued: Mapping[str, float]) -> dict[str, float]:
+    """Tuples that each operator has to handle for those that wait anywhere, loops included."""
+    waiting = np.array([queued[name] for name in measured.names])
+    handled = np.linalg.solve(np.eye(len(waiting)) - measured.gains.T, waiting)
+    return dict(zip(measured.names, np.maximum(handled, 0.0).tolist(), strict=True))

@@ -107,19 +107,22 @@ class WorkerHealth:
 
 def _measured(world: World, metric: HealthMetric, worker: str, value: float, peers: float) -> Iterator[Suspicion]:
     """What is measured, compared with the peers and with what was forecast for now."""
-    name = metric.metric
-    yield Suspicion(_ratio(value, peers, metric.floor), f"{name} is {value:.4g}, of its peers {peers:.4g}")
+    name, known = metric.metric, CATALOGUE[metric.metric]
+    description = f"its {known.words} is {known.figure(value)}, that of its peers {known.figure(peers)}"
+    yield Suspicion(_ratio(value, peers, metric.floor), description)
     forecast = world.forecast_for_now.get((name, worker))
     may_vote = world.forecasts.trusted(name, worker) is not None
     if forecast is not None and may_vote and value > _MIN_RATIO_TO_PEERS * peers:
-        description = f"{name} is {value:.4g} where {forecast:.4g} was forecast"
+        description = f"its {known.words} is {known.figure(value)} where {known.figure(forecast)} was forecast"
         yield Suspicion(_ratio(value, forecast, metric.floor), description)
 
 
 def _ahead(metric: HealthMetric, forecast: float | None, peers: float) -> Iterator[Suspicion]:
     """What is forecast, compared with the forecasts of the peers."""
     if forecast is not None:
-        description = f"{metric.metric} is forecast at {forecast:.4g}, of its peers at {peers:.4g}"
+        known = CATALOGUE[metric.metric]
+        ahead, of_peers = known.figure(forecast), known.figure(peers)
+        description = f"its {known.words} is forecast at {ahead}, that of its peers at {of_peers}"
         yield Suspicion(_ratio(forecast, peers, metric.floor), description, forecast=True)
 
 

@@ -77,7 +77,8 @@ class SimulatedQuery:
         self._quarantined: set[str] = set()
         self._admission: dict[str, int | None] = {}
         self._requested: list[tuple[float, int]] = []
-        self._route_version, self._started = 0, 0.0
+        self._route_version = 0
+        self._restart_order: str | None = None
         self._last: SimulatedBatch | None = None
         self._previous_commit = 0.0
         self._speeds: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
@@ -192,7 +193,7 @@ class SimulatedQuery:
                 self._requested.append((self.now + self.scenario.executor_delay, action.count))
             case Restart():
                 self._batches.now += self.scenario.restart_seconds
-                self._started = self.now
+                self._restart_order = action.order
 
     def _route(self, edge: str, weights: Sequence[float]) -> None:
         self._weights[edge] = tuple(weights)
@@ -211,7 +212,7 @@ class SimulatedQuery:
             quarantined=frozenset(self._quarantined),
             admission=dict(self._admission),
             pools={name: self.scenario.pools[name] for name in self.scenario.bolts},
-            started=self._started,
+            restart_order=self._restart_order,
         )
 
     # ---- metrics

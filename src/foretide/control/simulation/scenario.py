@@ -1,4 +1,4 @@
-"""What is simulated under control: a micro-batch query, and the cluster it runs on. Values only."""
+"""What is simulated under control: a query in micro-batches or in real time, and its cluster. Values only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from foretide.control.world.setup import OperatorSetup, Setup
 from foretide.errors import ControlError, ModelError, Problem
-from foretide.queueing.model import BatchCosts, Model
+from foretide.queueing.model import BatchCosts, Mode, Model
 from foretide.queueing.network import Network
 from foretide.simulation.batches import RowLoad
 from foretide.simulation.scenario import rate_curve, scenario_of, simulation_plan
@@ -39,6 +39,8 @@ class ControlScenario:
         hosts: Machines that executors are spread over.
         executor_range: Fewest and most executors; None if their number cannot be changed.
         executor_delay: Seconds from the request for an executor until it is there.
+        mode: `micro-batch`, or `pipeline` for real time: see `pipeline`.
+        batch_seconds: How long tasks stay where they are, in a pipeline.
     """
 
     network: Network
@@ -53,6 +55,8 @@ class ControlScenario:
     executor_delay: float = 20.0
     restart_seconds: float = 30.0
     name: str = "simulated"
+    mode: Mode = "micro-batch"
+    batch_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         if not any(self.network.external.values()):
@@ -95,6 +99,7 @@ class ControlScenario:
             self.name,
             operators,
             tuple((flow.source, flow.target) for flow in self.network.flows),
+            mode=self.mode,
             cores_per_executor=self.cores_per_executor,
             executors=self.executor_range,
             trigger=self.costs.trigger,

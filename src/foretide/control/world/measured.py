@@ -5,9 +5,10 @@ What is not known yet is reported, never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from foretide.control.world.setup import OperatorSetup
 from foretide.control.world.world import World
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
@@ -44,11 +45,35 @@ def arrivals(world: World, horizon: float | None = None, quantile: float | None 
     return NotYet(tuple(missing)) if missing or not rates else rates
 
 
-def network(world: World, rates: Mapping[str, float] | None = None) -> Network | NotYet:
-    """The network as measured, with the given arrivals at the spouts in place of the measured ones."""
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """Squared variation coefficients that a person gave, for those that cannot be measured; None for none."""
+
+    service_scv: float | None = None
+    arrival_scv: float | None = None
+
+
+NOT_GIVEN = Variation()
+
+
+def network(
+    world: World,
+    rates: Mapping[str, float] | None = None,
+    *,
+    waiting_at: Collection[str] = (),
+    given: Variation = NOT_GIVEN,
+) -> Network | NotYet:
+    """The network as measured, with the given arrivals at the spouts in place of the measured ones.
+
+    Operators with Spark's own state are left out where their work cannot be measured, as in real time.
+
+    Only operators in `waiting_at` need their variation coefficients: how long tuples wait there is going to be computed
+    from them. Stages of a micro-batch, and replicas for a load, are planned without.
+    """
     entering = arrivals(world) if rates is None else dict(rates)
-    operators = [_operator(world, part.name) for part in world.setup.operators]
-    flows = [_flow(world, source, target) for source, target in world.setup.flows]
+    names = [part.name for part in world.setup.operators if not _is_opaque(world, part)]
+    operators = [_operator(world, name, given, name in waiting_at) for name in names]
+    flows = [_flow(world, *ends) for ends in world.setup.flows if set(ends) <= set(names)]
     missing = [part for part in (*operators, *flows) if isinstance(part, str)]
     if isinstance(entering, NotYet) or missing:
         return NotYet((*(entering.missing if isinstance(entering, NotYet) else ()), *missing))
@@ -56,13 +81,31 @@ def network(world: World, rates: Mapping[str, float] | None = None) -> Network |
     return Network(known, tuple(flow for flow in flows if isinstance(flow, Flow)), entering)
 
 
-def _operator(world: World, name: str) -> Operator | str:
+def _is_opaque(world: World, part: OperatorSetup) -> bool:
+    """Whether nobody can say how long an operator works on a tuple: Spark's own state in a query that never pauses."""
+    known = world.snapshot.value("service_time_ms", part.name, within=FRESH)
+    return world.setup.mode == "pipeline" and part.stateful and not known
+
+
+def _operator(world: World, name: str, given: Variation, waits: bool) -> Operator | str:  # noqa: FBT001
     service = world.snapshot.value("service_time_ms", name, within=FRESH)
     if not service:
         return f"service_time_ms of '{name}'"
-    scv = world.snapshot.value("service_scv", name)
-    arrival_scv = world.snapshot.value("arrival_scv", name)
-    return Operator(name, 1000.0 / service, 1.0 if scv is None else scv, 1.0 if arrival_scv is None else arrival_scv)
+    known = variation(world, name, given)
+    if isinstance(known, tuple):
+        return Operator(name, 1000.0 / service, *known, own_queues=world.setup.mode == "pipeline")
+    return known if waits else Operator(name, 1000.0 / service)
+
+
+def variation(world: World, name: str, given: Variation = NOT_GIVEN) -> tuple[float, float] | str:
+    """The squared variation coefficients of an operator's service and arrivals, or what of them is not known."""
+    service, coming = world.snapshot.value("service_scv", name), world.snapshot.value("arrival_scv", name)
+    service = given.service_scv if service is None else service
+    coming = given.arrival_scv if coming is None else coming
+    if service is not None and coming is not None:
+        return service, coming
+    missing = [metric for metric, value in (("service_scv", service), ("arrival_scv", coming)) if value is None]
+    return f"{' and '.join(missing)} of '{name}'"
 
 
 def _flow(world: World, source: str, target: str) -> Flow | str:

@@ -58,6 +58,8 @@ class Setup:
         trigger: Minimum seconds between the starts of two batches.
         can_quarantine: Whether executors can be taken out and let back in.
         can_admit: Spouts whose admission limit can be changed while they run.
+        admit_by_restart: Spouts whose admission limit takes a restart.
+        slots: Slots that all tasks of a pipeline need at the same time; 0 where tasks take turns.
     """
 
     query: str
@@ -69,6 +71,8 @@ class Setup:
     trigger: float = 0.0
     can_quarantine: bool = True
     can_admit: frozenset[str] = frozenset()
+    admit_by_restart: frozenset[str] = frozenset()
+    slots: int = 0
 
     @cached_property
     def by_name(self) -> dict[str, OperatorSetup]:
@@ -133,7 +137,7 @@ class Observed:
         admission: Maximum rows of a batch by spout; a spout that is not named has no limit.
         placements: The worker of each task behind an edge, if tasks stay in place; None for unknown ones.
         pools: Number of tasks by edge, active or not.
-        started: When the query was started last, in seconds since 1970.
+        restart_order: The id of the order for which the query was restarted last.
     """
 
     routes: Mapping[str, Weights] = field(default_factory=dict)
@@ -146,7 +150,7 @@ class Observed:
     placements: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     state_partitions: int | None = None
     pools: Mapping[str, int] = field(default_factory=dict)
-    started: float = 0.0
+    restart_order: str | None = None
     joins: Mapping[str, JoinPlan] = field(default_factory=dict)
 
     def replicas(self, edge: str) -> int | None:
@@ -177,6 +181,19 @@ def shares(weights: Weights) -> Weights:
     """Weights as parts of 1."""
     total = sum(weights)
     return tuple(weight / total for weight in weights) if total > 0 else weights
+
+
+_FULL_SHARE = 0.1
+
+
+def full_tasks(weights: Weights) -> list[int]:
+    """Tasks with an ordinary share: not those with next to nothing, to see whether their worker is still slow.
+
+    >>> full_tasks((340.0, 5.0, 0.0, 339.0, 340.0))
+    [0, 3, 4]
+    """
+    least = _FULL_SHARE * max(weights, default=0.0)
+    return [task for task, weight in enumerate(weights) if weight > 0 and weight >= least]
 
 
 Duration = str | float

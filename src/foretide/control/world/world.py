@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from foretide.control.actions.registry import Action
-from foretide.control.world.setup import Observed, Setup, Target
+from foretide.control.world.setup import Observed, Setup, Target, full_tasks
 from foretide.joins.plan import JoinView
 from foretide.metrics.snapshot import Key, Snapshot
 
@@ -37,7 +37,8 @@ class Forecast:
     Attributes:
         by: The model that made it.
         points: At least one, in order of time.
-        may_vote: False if it is known to do worse than the last value; None leaves that to the loop's own scores.
+        may_vote: False if its maker knows that it does worse than the last value. The loop's own scores may take the
+            vote from any other.
     """
 
     by: str
@@ -121,8 +122,13 @@ class World:
         return None if value is None else int(value)
 
     def replicas(self, operator: str) -> int:
-        """Active replicas of an operator: as its route says, or its whole pool."""
+        """Active replicas of an operator: as its route says, or its whole pool.
+
+        In a pipeline, tasks that get next to nothing because their worker is slow do not count.
+        """
         part = self.setup.by_name[operator]
+        if part.edge is not None and self.setup.mode == "pipeline":
+            return len(full_tasks(self.observed.routes.get(part.edge, ()))) or part.pool
         routed = None if part.edge is None else self.observed.replicas(part.edge)
         return routed or part.pool
 

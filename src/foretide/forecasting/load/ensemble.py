@@ -205,7 +205,7 @@ class Ensemble:
         return EnsembleReport(self.horizons[place], tuple(ranked), *fallen, sentence)
 
     def _sentence(self, place: int, ranked: tuple[MemberReport, ...], fallen: tuple[bool, bool]) -> str:
-        steps = "1 step" if self.horizons[place] == 1 else f"{self.horizons[place]} steps"
+        steps = "1 step" if self.horizons[place] == 1 else f"{self.horizons[place]:,} steps"
         if self._weights.too_few_checked()[place]:
             return f"{steps} ahead the last value is used: too few forecasts have been checked."
         if all(fallen):

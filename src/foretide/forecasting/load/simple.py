@@ -160,9 +160,9 @@ class Fourier(LoadModel):
         """The average error of logarithms at the model's horizons over the latest steps."""
         farthest = max(self.horizons)
         first = max(0, len(values) - farthest - _SCORED_STEPS)
-        seen = windows(values[: len(values) - farthest], first, span)
-        if not len(seen):
+        if farthest >= len(values):
             return 0.0
+        seen = windows(values[: len(values) - farthest], first, span)
         truth = np.array([values[first + h : first + h + len(seen)] for h in self.horizons]).T
         return float(np.abs(np.log1p(self._continue(seen, self.horizons)) - np.log1p(truth)).mean())
 

@@ -77,5 +77,5 @@ class JoinSpec:
         try:
             bound = JoinBound(int(data["before"]), int(data["after"]), data["how"])
             return JoinSpec(bound, int(data["partitions"]), bool(data["statistics"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise PlanFormatError(f"the description of a join cannot be read: {error!r}; remove joins.json") from error

@@ -7,14 +7,17 @@ of their columns (see `salts`); a key that is absent belongs to the tail for all
 
 Spark reads the file anew in every batch:
 
-    {"format": 1, "version": 3, "plan": [{"key": 7, "versions": [{"start": ..., "end": ..., "rows": [[1, 2]]}]}]}
+    {"format": 1, "version": 3, "query": "...",
+     "plan": [{"key": 7, "versions": [{"start": ..., "end": ..., "rows": [[1, 2]]}]}]}
 
-The plan is a list, because Spark reads JSON maps by strings only; a query turns it into a map once a batch. A plan that
-cannot be read has to fail the batch: a default placement would lose pairs.
+`query` is the token of the one query whose batches may use the plan. The plan is a list, because Spark reads JSON maps
+by strings only; a query turns it into a map once a batch. A plan that cannot be read has to fail the batch: a default
+placement would lose pairs.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,7 +25,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
-from foretide.errors import JoinPlanError, PlanFormatError
+from foretide.codec import parse_json
+from foretide.errors import CodecError, JoinPlanError, PlanFormatError
 from foretide.joins.placement.salts import TAIL, TAIL_SALT, SaltGrid, key_grid, salt_grid
 from foretide.joins.plan import JoinPlan
 
@@ -32,6 +36,7 @@ FORMAT = 1
 BEGINNING = -(2**63)
 FOREVER = 2**63 - 1
 
+_MAX_VERSION = 2**62  # a 64-bit number in Spark, and there has to be a next one
 _MIN_INT, _MAX_INT = -(2**31), 2**31 - 1
 _UNCHANGED: Mapping[int, SaltGrid] = MappingProxyType({})
 
@@ -90,6 +95,22 @@ class Timeline:
         """The keys whose last version has an announced end, with that end."""
         ends = {key_hash: versions[-1].end for key_hash, versions in self.plans.items()}
         return MappingProxyType({key_hash: end for key_hash, end in ends.items() if end != FOREVER})
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the hash alone places all rows, whatever has been announced."""
+        return not self.without_hard_ends().plans
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of where rows are placed. Announced ends, which a restart takes back, and the version do not count.
+
+        >>> timeline = Timeline().continued({7: ((1, 2),)}, 100)
+        >>> timeline.fingerprint == timeline.with_hard_end({7}, 200).fingerprint != Timeline().fingerprint
+        True
+        """
+        placed = to_json(replace(self.without_hard_ends(), version=0))
+        return hashlib.sha256(placed.encode()).hexdigest()
 
     # ---- plans of partitions
 
@@ -207,8 +228,8 @@ def _check_shared(key_hash: int, versions: Iterable[Version]) -> None:
 # ---- the file
 
 
-def to_json(timeline: Timeline) -> str:
-    """The text that Spark reads."""
+def to_json(timeline: Timeline, query: str | None = None) -> str:
+    """The text that Spark reads; `query` is the token of the query whose batches may use it, None for no query."""
     plan = [
         {
             "key": key_hash,
@@ -219,14 +240,15 @@ def to_json(timeline: Timeline) -> str:
         }
         for key_hash, versions in sorted(timeline.plans.items())
     ]
-    return json.dumps({"format": FORMAT, "version": timeline.version, "plan": plan}, separators=(",", ":"))
+    data = {"format": FORMAT, "version": timeline.version, "query": query, "plan": plan}
+    return json.dumps(data, separators=(",", ":"))
 
 
 def from_json(text: str) -> Timeline:
     """Read a timeline back, checking all that exactness rests on."""
     try:
-        return _decode(json.loads(text))
-    except (JoinPlanError, ValueError, KeyError, TypeError, RecursionError) as error:
+        return _decode(parse_json(text))
+    except (CodecError, JoinPlanError, ValueError, KeyError, TypeError) as error:
         raise PlanFormatError(
             f"the join's plan cannot be read: {error or type(error).__name__}. Batches fail until a sound plan is "
             "published; put the last good file back. Never start over with an empty one: what the join holds was "
@@ -240,7 +262,10 @@ def _decode(data: Any) -> Timeline:
     plans = [(_whole(entry["key"]), _decode_versions(entry["versions"])) for entry in data["plan"]]
     if len(dict(plans)) != len(plans):
         raise ValueError("it contains a key twice")
-    return Timeline(_whole(data["version"]), MappingProxyType(dict(plans)))
+    version = _whole(data["version"])
+    if not 0 <= version <= _MAX_VERSION:
+        raise ValueError(f"its version must be from 0 to {_MAX_VERSION}")
+    return Timeline(version, MappingProxyType(dict(plans)))
 
 
 def _decode_versions(entries: Any) -> Versions:

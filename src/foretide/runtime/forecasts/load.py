@@ -31,6 +31,7 @@ from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.registry import ENSEMBLE, LAST_VALUE, make_ensemble
 from foretide.forecasting.saved import ModelCard, save_model
 from foretide.forecasting.series import TimeSteps, mean_of
+from foretide.runtime.processes import end_with_parent
 from foretide.settings.forecasts import ForecastSettings
 
 _MIN_PAIRS = 10
@@ -288,4 +289,5 @@ def main(folder: Path, niceness: int) -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent(Path(sys.argv[1]))
     main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from foretide.control.world.setup import ControlMode, Target
 from foretide.control_folder.filesystem import absolute, local_path
+from foretide.control_folder.holds import take
 from foretide.errors import ControlError, StoreError
 from foretide.runtime.forecasts.keys import LiveKeyForecast
 from foretide.runtime.forecasts.service import ForecastService
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from foretide.control.step import Control, Policy
+    from foretide.control_folder.holds import Hold
     from foretide.runtime.monitoring.monitor import Monitor
     from foretide.runtime.pipeline.follower import Follower
     from foretide.runtime.pipeline.submit import Controllable
@@ -44,11 +46,13 @@ def control(
 ) -> Controller:
     """Attach a control loop to a running pipeline, or to any streaming query with Foretide edges.
 
-    If an argument is wrong, an error is raised and nothing has been started.
+    From then on the running tasks of a real-time query follow routes as soon as they are published, in either mode.
+    If an argument is wrong, or another loop controls the query, an error is raised and nothing has been started.
 
     Args:
         query: What `ft.submit` returned, or a StreamingQuery whose edges were made by `ft.edge`.
-        policies: Names or policies in order of rank; those of the settings by default.
+        policies: Names or policies in order of rank; those of the settings by default. In real time with a target the
+            default is `processors` in place of `replicas`.
         target: What is to be held, such as `ft.Latency(p99="2s")`.
         mode: `act`, or `advise` to decide and explain without touching anything.
         settings: All other settings; by default those of file and environment, as the command line reads them.
@@ -67,10 +71,16 @@ def control(
     if monitor is None:
         raise ControlError("control rests on what is measured; start the pipeline with monitoring")
     with ExitStack() as undo:
+        loop = take(running.follower.control_folder.location, "loop", running.follower.topology.name)
+        undo.callback(loop.release)
         executors = Executors.of_active()
         undo.callback(executors.close)
         executors.most = max_executors or executors.most
-        controller = _attach(running, monitor, executors, rules, target, chosen)
+        setup = running.setup(executors)
+        if setup is not None and setup.mode == "pipeline":
+            chosen = chosen.in_real_time(target)
+            rules = _rules(chosen, policies, mode)
+        controller = _attach(running, monitor, executors, loop, rules, target, chosen)
         undo.pop_all()
     return controller
 
@@ -83,7 +93,13 @@ def _rules(settings: Settings, policies: Sequence[str | Policy[Any]] | None, mod
 
 
 def _attach(
-    running: Controllable, monitor: Monitor, executors: Executors, rules: Control, target: Target, settings: Settings
+    running: Controllable,
+    monitor: Monitor,
+    executors: Executors,
+    loop: Hold,
+    rules: Control,
+    target: Target,
+    settings: Settings,
 ) -> Controller:
     """Make all parts, and only then subscribe and start them."""
     follower = running.follower
@@ -104,7 +120,8 @@ def _attach(
     if joins is not None:
         follower.subscribe(joins)  # before the loop, which decides on what the joins have seen
         follower.on_death(joins.died)
-        follower.at_end(joins.close)  # is called after the loop has ended, which could begin another change
+        controller.at_stop(joins.close)  # is called after the loop has ended, which could begin another change
+    controller.at_stop(loop.release)
     follower.subscribe(controller)
     follower.at_end(controller.stop)
     follower.start()

@@ -30,9 +30,11 @@ from foretide.control.actions.registry import (
 )
 from foretide.control.decisions.effects import merge_effects
 from foretide.control.decisions.explain import summary
+from foretide.control.policies.admission import Admission
 from foretide.control.step import Control, ControlState, step
 from foretide.control_folder.folder import ControlStatus, DecisionSummary
-from foretide.errors import ActionError
+from foretide.errors import ActionError, ControlFolderError
+from foretide.runtime.pipeline.listeners import cannot_write
 from foretide.runtime.threads import Worker, guarded
 
 if TYPE_CHECKING:
@@ -80,9 +82,13 @@ class Controller:
         self.control, self.reader, self._actuator = control, reader, actuator
         self._journal, self._recorder, self.control_folder = journal, recorder, control_folder
         self._listeners: list[OnDecision] = []
+        self._stop_calls: list[Callable[[], object]] = []
         self._resets = 0
+        self._unwritten: str | None = None
+        self._untuned: str | None = None
         self.cycles = 0
         self.last: Decision | None = None
+        self._workers: Mapping[str, str] = {}
         self.state = self._fresh_state()
         self._worker = Worker(
             "foretide-control",
@@ -106,6 +112,12 @@ class Controller:
         self._worker.stop()
         self.reader.close()
         self._publish_status(ended=True)
+        for call in self._stop_calls:
+            guarded(call, "a call at the end of the control loop")
+
+    def at_stop(self, call: Callable[[], object]) -> None:
+        """Call this once the loop has ended; it may be called more than once."""
+        self._stop_calls.append(call)
 
     def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
         """Take a batch in: a cycle follows. Also replaces the thread if it hangs."""
@@ -139,7 +151,7 @@ class Controller:
     @property
     def problems(self) -> list[str]:
         """What the loop cannot do at present."""
-        found = [self._worker.problem, self._journal.problem, *self.reader.problems]
+        found = [self._worker.problem, self._journal.problem, self._unwritten, self._untuned, *self.reader.problems]
         return [problem for problem in found if problem]
 
     # ---- the thread
@@ -148,6 +160,9 @@ class Controller:
         world = self.reader.read()
         if world is None:
             return
+        self._workers = world.observed.executors
+        tuned = any(isinstance(policy, Admission) for policy in self.control.policies)
+        self._untuned = Admission.left_alone(world.setup) if tuned else None
         self._recorder.note(world, tuple(policy.name for policy in self.control.policies))
         state, decision = step(self.control, self.state, world)
         if self._worker.abandoned:
@@ -192,12 +207,19 @@ class Controller:
             problems=tuple(self.problems),
             forecasts=tuple(self.reader.forecast_log),
             ended=ended,
+            workers=self._workers,
+            drained=tuple(sorted(self.reader.drained)),
         )
 
     def _publish_status(self, *, ended: bool = False) -> None:
-        guarded(
-            lambda: self.control_folder.status.write(self.status(ended=ended)), "writing the status of the control loop"
-        )
+        guarded(partial(self._write_status, ended=ended), "writing the status of the control loop")
+
+    def _write_status(self, *, ended: bool) -> None:
+        try:
+            self.control_folder.status.write(self.status(ended=ended))
+            self._unwritten = None
+        except ControlFolderError as error:
+            self._unwritten = cannot_write(error)
 
 
 class Journal:
@@ -268,7 +290,7 @@ class Actuator:
             case SetAdmission(spout, rows):
                 self._control_folder.orders.limit_admission(spout, rows)
             case Restart():
-                self._query.restart(action)
+                self._restart(action)
             case SetExecutors(count):
                 self._executors.resize(count)
             case SetJoinPlan():
@@ -277,6 +299,13 @@ class Actuator:
                 self._joins.adopt(action.join, action.plan)
             case _:
                 self._place(action)
+
+    def _restart(self, restart: Restart) -> None:
+        """Restart the query. An order is marked first: it is never carried out twice, whatever happens meanwhile."""
+        if restart.order is not None:
+            self._control_folder.orders.note_restarted(restart.order)
+            self._observer.note_restart(restart.order)
+        self._query.restart(restart)
 
     def _publish(self, change: Callable[[RouteTable], RouteTable]) -> None:
         self._observer.note_routes(self._control_folder.change_routes(change))

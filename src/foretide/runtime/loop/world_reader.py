@@ -8,23 +8,24 @@ from collections import Counter, OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from foretide.control.actions.registry import Action, Quarantine, QuarantineHost, Release, ReleaseHost, Restart
 from foretide.control.history import RecordedWorld
 from foretide.control.world.setup import Observed, Target
 from foretide.control.world.world import Forecasts, World
-from foretide.errors import ForetideError
+from foretide.errors import ControlFolderError
+from foretide.runtime.loop.orders import Orders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from foretide.control.world.setup import Setup
     from foretide.control.world.world import Forecast
-    from foretide.control_folder.folder import ControlFolder
     from foretide.joins.plan import JoinView
     from foretide.metrics.batch import BatchReport
     from foretide.metrics.snapshot import Snapshot
     from foretide.routing.table import RouteTable
     from foretide.runtime.forecasts.service import ForecastService
     from foretide.runtime.live_joins import Joins
+    from foretide.runtime.monitoring.monitor import Monitor
     from foretide.runtime.pipeline.follower import Follower
     from foretide.runtime.pipeline.submit import Controllable
     from foretide.spark.executors import Executors
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 _WARM_UP_BATCHES = 3
 """Batches in which a worker must have had tuples before it is judged."""
+
+_AHEAD_SECONDS = 30.0
+"""How far ahead the load is looked at for alarms."""
 
 _MAX_TABLES = 100
 
@@ -50,7 +54,7 @@ class WorldReader:
     ) -> None:
         self._query, self._executors, self.observer = query, executors, observer
         self._target, self._forecasts, self._joins = target, forecasts, joins
-        self._orders = Orders(query.follower.control_folder, time.time())
+        self._orders = Orders(query.follower.control_folder)
         self._reports: queue.SimpleQueue[tuple[BatchReport, RouteTable]] = queue.SimpleQueue()
 
     def see(self, report: BatchReport) -> None:
@@ -64,14 +68,22 @@ class WorldReader:
         setup = self._query.setup(self._executors)
         if setup is None:
             return None
-        snapshot, observed = self._snapshot(), self.observer.observed()
+        snapshot, forecasts = self._snapshot(), self._all_forecasts(time.time())
+        self._monitor.set_forecasts(forecast_input(setup, forecasts))
+        observed = replace(self.observer.observed(), drained=self._orders.drained())
+        self._orders.check_admission()
         orders = self._orders.actions(observed)
-        return World(setup, snapshot, observed, self._all_forecasts(snapshot.at), self.target, orders, joins=self.joins)
+        return World(setup, snapshot, observed, forecasts, self.target, orders, joins=self.joins)
 
-    def _snapshot(self) -> Snapshot:
+    @property
+    def _monitor(self) -> Monitor:
         monitor = self._query.follower.monitor
         assert monitor is not None  # noqa: S101 - there is no control without monitoring
-        return monitor.snapshot()
+        return monitor
+
+    def _snapshot(self) -> Snapshot:
+        """What is measured. The forecasts that alarms refer to come from those of the world itself."""
+        return replace(self._monitor.snapshot(), forecasts={})
 
     def _all_forecasts(self, at: float) -> Forecasts:
         return Forecasts() if self._forecasts is None else self._forecasts.forecasts(at)
@@ -86,6 +98,11 @@ class WorldReader:
         return self._orders.target(self._target)
 
     @property
+    def drained(self) -> frozenset[str]:
+        """Hosts and workers that are to be out of service, as they were read last."""
+        return self._orders.last_drained
+
+    @property
     def joins(self) -> Mapping[str, JoinView]:
         """The joins of the query as they are known now, by name."""
         return {} if self._joins is None else self._joins.views()
@@ -95,8 +112,7 @@ class WorldReader:
         """What cannot be read or done at present."""
         forecasts = [] if self._forecasts is None else self._forecasts.problems
         joins = [] if self._joins is None else self._joins.problems
-        orders = [self._orders.problem] if self._orders.problem else []
-        return [*orders, *self._executors.limits, *forecasts, *joins]
+        return [*self._orders.problems, *self._executors.limits, *forecasts, *joins]
 
     @property
     def forecast_log(self) -> list[str]:
@@ -112,6 +128,13 @@ class WorldReader:
         """End forecasting."""
         if self._forecasts is not None:
             self._forecasts.close()
+
+
+def forecast_input(setup: Setup, forecasts: Forecasts) -> dict[tuple[str, str], float]:
+    """The forecast load of the query, for alarms; nothing if the load of a spout has no forecast that may vote."""
+    loads = [forecasts.expected("arrival_rate", spout, _AHEAD_SECONDS) for spout in setup.spouts]
+    known = [load for load in loads if load is not None]
+    return {("input_rows_per_second", setup.query): sum(known)} if known and len(known) == len(loads) else {}
 
 
 class WorldRecorder:
@@ -132,55 +155,6 @@ class WorldRecorder:
             self._writer.put_setup(recorded)
 
 
-class Orders:
-    """Reads requests from the control folder. An invalid one is described in `problem` and has no effect."""
-
-    def __init__(self, control_folder: ControlFolder, since: float) -> None:
-        self._control_folder, self._since = control_folder, since
-        self._drained_before: frozenset[str] = frozenset()
-        self.problem: str | None = None
-
-    def target(self, initial: Target) -> Target:
-        """The initial target with what people have changed."""
-        try:
-            target = self._control_folder.orders.target().apply(initial)
-        except ForetideError as error:
-            self.problem = f"the requested target is invalid ({error}); the initial one is held"
-            return initial
-        self.problem = None
-        return target
-
-    def actions(self, observed: Observed) -> tuple[Action, ...]:
-        """What was requested and is not in force."""
-        drained = observed.drained
-        wanted: list[Action] = [_take_out(place, observed) for place in sorted(drained)]
-        wanted += [_let_in(place, observed) for place in sorted(self._drained_before - drained)]
-        still_out = {place for place in self._drained_before if not _let_in(place, observed).in_force(observed)}
-        self._drained_before = drained | still_out
-        restart = self._restart(observed)
-        wanted += [] if restart is None else [restart]
-        return tuple(action for action in wanted if not action.in_force(observed))
-
-    def _restart(self, observed: Observed) -> Restart | None:
-        """The restart that was requested since this loop started, unless the query was restarted since."""
-        try:
-            order = self._control_folder.orders.restart()
-            if order is None or order.at < self._since or observed.started > order.at:
-                return None
-            return Restart(order.reason, order.state_partitions, order.pools, after=order.at)
-        except ForetideError as error:
-            self.problem = f"the requested restart is invalid: {error}"
-            return None
-
-
-def _take_out(place: str, observed: Observed) -> Quarantine | QuarantineHost:
-    return Quarantine(place) if place in observed.executors else QuarantineHost(place)
-
-
-def _let_in(place: str, observed: Observed) -> Release | ReleaseHost:
-    return Release(place) if place in observed.executors else ReleaseHost(place)
-
-
 class Observer:
     """Sees every batch of a query, and says what is in force, according to what Spark reports.
 
@@ -198,6 +172,9 @@ class Observer:
         self._state_partitions: int | None = None
         self._batches: Counter[str] = Counter()
         self._busy: frozenset[str] = frozenset()
+        self._placed: dict[tuple[str, int], str] = {}
+        self._restarting: tuple[str, float] | None = None
+        self._restarted: str | None = None
 
     def note_routes(self, table: RouteTable) -> None:
         """Remember routes that were published, so that a later batch can be held against them."""
@@ -207,9 +184,22 @@ class Observer:
 
     def note_limits(self, at: float) -> None:
         """Remember the admission limits that are published now."""
-        limits = self._follower.control_folder.orders.admission()
+        try:
+            limits = self._follower.control_folder.orders.admission()
+        except ControlFolderError:  # the spouts, which read the same file, keep their limits
+            return
         if not self._limits or self._limits[-1][1] != limits:
             self._limits = [*self._limits[-_MAX_TABLES:], (at, limits)]
+
+    def note_restart(self, order: str) -> None:
+        """Remember the order for which the query is about to be restarted."""
+        self._restarting = (order, self._follower.query.started)
+
+    def _restart_order(self) -> str | None:
+        """The order for which the query was restarted last. It is known by another start, however clocks are set."""
+        if self._restarting is not None and self._follower.query.started != self._restarting[1]:
+            self._restarted, self._restarting = self._restarting[0], None
+        return self._restarted
 
     def see(self, report: BatchReport, routes: RouteTable) -> None:
         """Take a batch in, with the routes that were published when it ended: what it read was in force."""
@@ -222,7 +212,11 @@ class Observer:
         known = [limits for at, limits in self._limits if at <= began]
         self._admission = {**(known[-1] if known else self._limits[0][1] if self._limits else {})}
         if report.tasks is not None:
-            self._busy = frozenset(run.worker for run in report.tasks)
+            stays = self._follower.query.tasks_stay  # then a report names idle tasks where they were last
+            self._busy = frozenset(run.worker for run in report.tasks if run.rows_in or run.rows_out or not stays)
+        if self._follower.query.tasks_stay:
+            active = [run for run in report.tasks or () if run.edge is not None and run.rows_in]
+            self._placed |= {(str(run.edge), run.task): run.worker for run in active if run.task is not None}
         self._batches.update({run.worker for run in report.tasks or () if run.rows_in})
         if report.state is not None and report.state.partitions:
             self._state_partitions = report.state.partitions
@@ -237,10 +231,17 @@ class Observer:
             executors=executors,
             quarantined=(self._executors.quarantined() & frozenset(executors)) - self._busy,
             young=frozenset(worker for worker in executors if self._batches[worker] < _WARM_UP_BATCHES),
-            drained=self._follower.control_folder.orders.drained(),
             admission=self._admission,
+            placements={name: self._placements(name, route.pool, executors) for name, route in edges.items()}
+            if self._placed
+            else {},
             state_partitions=self._state_partitions,
             pools={name: route.pool for name, route in edges.items()},
-            started=self._follower.query.started,
+            restart_order=self._restart_order(),
             joins={} if self._joins is None else self._joins.in_force(),
         )
+
+    def _placements(self, edge: str, pool: int, executors: Mapping[str, str]) -> tuple[str | None, ...]:
+        """The worker that each task behind an edge had tuples on last; None if it is not known, or gone."""
+        found = (self._placed.get((edge, task)) for task in range(pool))
+        return tuple(worker if worker in executors else None for worker in found)

@@ -21,10 +21,12 @@ from foretide.probes.workers import WorkerProbe, find_executors
 from foretide.runtime.monitoring.publishing import AlarmManager, PrometheusEndpoint
 from foretide.runtime.monitoring.tuple_latency import TupleLatency
 from foretide.runtime.threads import Worker
+from foretide.secrets import masked
 from foretide.spark.executors import Workers
 from foretide.status.pipelines import default_store
 from foretide.store.metric_store import MetricStore
-from foretide.store.writer import StoreWriter, WriterSettings
+from foretide.store.upkeep import WriterSettings
+from foretide.store.writer import StoreWriter
 from foretide.topology.shape import sole_sources
 
 if TYPE_CHECKING:
@@ -57,17 +59,18 @@ class Monitor:
         self._latest = LatestValues(topology.name, settings.smoothing)
         self._last_finished: float | None = None
         self._listeners: list[Callable[[list[Sample]], None]] = []
+        self._noted: dict[str, str] = {}
         self.store = default_store(control_folder, topology.name) if settings.store is None else settings.store
         self.writer: StoreWriter | None = None
         if self.store:
-            kept = WriterSettings(retention_seconds=settings.retention or None)
+            kept = WriterSettings(retention_seconds=settings.retention or None, steps=settings.steps)
             self.writer = StoreWriter(lambda: MetricStore.open(self.store), self.name, kept)
         self._alarms = AlarmManager(topology.name, settings.rules, self.writer, settings.webhook)
         self._sampler = Sampler(
             workers, self.put, settings.workers_every, settings.machines_every, settings.node_exporters
         )
         port = settings.prometheus_port
-        self.prometheus = None if port is None else PrometheusEndpoint(port, self)
+        self.prometheus = None if port is None else PrometheusEndpoint(port, self, settings.prometheus_host)
 
     @classmethod
     def of_active(cls, topology: Topology, control_folder: ControlFolder, settings: MonitorSettings) -> Monitor:
@@ -97,6 +100,9 @@ class Monitor:
     def see(self, report: BatchReport, failures: list[AuditFailure]) -> None:
         """Take a batch in."""
         self._sampler.see(report.tasks)
+        for edge, flow in (report.edges or {}).items():
+            if flow.per_task is not None:
+                self._latest.set_pool(edge, len(flow.per_task))
         samples = stream_samples(report, self._context(report))
         self.put(samples + slowness_samples(report.tasks or (), report.finished))
         self._alarms.keep_audit(report.finished, failures)
@@ -117,6 +123,13 @@ class Monitor:
     def set_forecasts(self, forecasts: Mapping[Key, float]) -> None:
         """Take forecasts in: alarm rules may refer to them."""
         self._latest.set_forecasts(forecasts)
+
+    def note_problem(self, part: str, problem: str | None) -> None:
+        """Show a problem of another part of the pipeline among those of monitoring; None when it is over."""
+        if problem is None:
+            self._noted.pop(part, None)
+        else:
+            self._noted[part] = problem
 
     def _context(self, report: BatchReport) -> BatchContext:
         """If the clock was set back, the batch's own duration stands in for the time since the last batch."""
@@ -140,9 +153,9 @@ class Monitor:
     @property
     def problems(self) -> list[str]:
         """What monitoring cannot do at present."""
-        store = self.writer.problem if self.writer is not None else None
-        found = [*self._sampler.problems.values(), store, self._alarms.problem]
-        return [problem for problem in found if problem]
+        store = [] if self.writer is None else [self.writer.problem, self.writer.notice]
+        found = [*self._noted.values(), *self._sampler.problems.values(), *store, self._alarms.problem]
+        return [masked(problem) for problem in found if problem]
 
 
 class LatestValues:
@@ -153,6 +166,7 @@ class LatestValues:
         self._smoother_of = smoothers or {}
         self._smoothers: dict[Key, Smoother] = {}
         self._values: dict[Key, tuple[float, float]] = {}
+        self._pools: dict[str, int] = {}
         self._forecasts: dict[Key, float] = {}
         self._lock = threading.Lock()
 
@@ -164,6 +178,15 @@ class LatestValues:
                 self._values[key] = (self._smoothed(key, sample.value), sample.at)
             if len(self._values) > _MAX_SERIES:
                 self._forget_old()
+
+    def set_pool(self, operator: str, tasks: int) -> None:
+        """Note how many tasks an operator has. When they are others than before, its series begin anew."""
+        with self._lock:
+            if self._pools.get(operator, tasks) != tasks:
+                kept = {key for key in self._values if key[1].split("/")[0] != operator}
+                self._values = {key: value for key, value in self._values.items() if key in kept}
+                self._smoothers = {key: smoother for key, smoother in self._smoothers.items() if key in kept}
+            self._pools[operator] = tasks
 
     def set_forecasts(self, forecasts: Mapping[Key, float]) -> None:
         """Replace the forecasts."""
@@ -251,7 +274,9 @@ class Sampler:
         self._put(self._task_samples())
         listed = self._workers.listed()
         self._put(listed.samples)
-        for worker, pid in self._processes().items():
+        here = self._processes()
+        self._put(self._workers.sent.sample(here))
+        for worker, pid in here.items():
             probe = self._probes.get((worker, pid))
             if probe is None:
                 probe = self._probes[worker, pid] = WorkerProbe(worker, pid)

@@ -18,6 +18,7 @@ from foretide.errors import MonitoringError
 from foretide.metrics.alarm_rules import Alarm, AlarmRule, AlarmState, judge
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.runtime.threads import Worker
+from foretide.secrets import masked
 from foretide.store.records import AlarmRecord
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Webhook:
                 self.problem = None
             except (OSError, HTTPException, ValueError) as error:
                 self.lost += 1
-                self.problem = f"the webhook {self.url} does not answer: {error}"
+                self.problem = masked(f"the webhook {self.url} does not answer: {error}")
 
     def _post(self, message: dict[str, Any]) -> None:
         body = json.dumps(message).encode()
@@ -188,10 +189,10 @@ class _SnapshotCollector(Collector):
 
 
 class PrometheusEndpoint:
-    """`/metrics` on a port of this machine. The constructor starts nothing; port 0 takes any free one."""
+    """`/metrics` on a port. The constructor starts nothing; port 0 takes any free one."""
 
-    def __init__(self, port: int, monitor: Monitor) -> None:
-        self.port, self._monitor = port, monitor
+    def __init__(self, port: int, monitor: Monitor, host: str = "127.0.0.1") -> None:
+        self.port, self.host, self._monitor = port, host, monitor
         self._server: Any = None
 
     def start(self) -> PrometheusEndpoint:
@@ -199,9 +200,9 @@ class PrometheusEndpoint:
         registry = CollectorRegistry()
         registry.register(_SnapshotCollector(self._monitor))
         try:
-            self._server, self._thread = start_http_server(self.port, registry=registry)
+            self._server, self._thread = start_http_server(self.port, self.host, registry=registry)
         except (OSError, OverflowError) as error:
-            message = f"cannot serve Prometheus on port {self.port}: {error}; choose another, or 0"
+            message = f"cannot serve Prometheus on port {self.port} of {self.host}: {error}; choose another, or 0"
             raise MonitoringError(message) from error
         self.port = self._server.server_port
         return self

@@ -2,7 +2,8 @@
 
 A source that knows when each row arrived (see `foretide.spark.sources.port`) hands out rows in that order. So the tuple
 at quantile q of a batch's latency is simply the row at 1 - q of its range, and its latency is exact: from its arrival
-to the commit of its batch. Other sources tell it by the event times that they were asked to observe.
+to the commit of its batch. Kafka's arrivals are found by asking the broker. Other sources tell it by the event times
+that they were asked to observe.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _SAMPLED_ROWS = 200
 """Rows of a batch whose arrivals are worked out for its mean and for mixing spouts; exact below that."""
 
 _GAPS = 20_000
+_SHARES = np.array([1 - QUANTILES["latency_p99_ms"], *((np.arange(20) + 0.5) / 20)])
+"""Shares of a partition's rows whose arrival is asked for: for the 99th percentile of latency, and for its mean."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,12 @@ class TupleLatency:
     def figures(self, report: BatchReport) -> dict[str, SpoutFigures]:
         """What is known of each spout's tuples in a batch."""
         found = {
-            spout: SpoutFigures(*arrivals(source, taken), float(np.mean(known)), taken.rows or 0)
+            spout: SpoutFigures(
+                *arrivals(source, taken),
+                float(np.mean(known)),
+                taken.rows or 0,
+                _by_partition(source, taken, report.finished),
+            )
             for spout, source, taken, known in self._known(report)
         }
         for spout, times in report.event_times.items():
@@ -62,14 +70,14 @@ class TupleLatency:
         return {"latency_mean_ms": mean, **self._quantiles(report)}
 
     def _quantiles(self, report: BatchReport) -> dict[str, float]:
-        """Exact for one spout. Observed event times are too few to be mixed with those of other spouts."""
+        """Exact for one spout. Observed event times are too few to be mixed, unless all spouts have the same."""
         exact = list(self._known(report))
         observed = [times for name, times in report.event_times.items() if name not in {known[0] for known in exact}]
         match exact, observed:
             case [(_, source, taken, _)], []:
                 found = {name: latency(source, taken, report.finished, level) for name, level in QUANTILES.items()}
                 return {name: value for name, value in found.items() if value is not None}
-            case [], [times]:
+            case [], [times, *others] if all((other.mean, other.at) == (times.mean, times.at) for other in others):
                 return {name: report.finished - _event_time(times, 1 - level) for name, level in QUANTILES.items()}
             case several, []:
                 return _mixed([(known, taken.rows or 0) for _, _, taken, known in several])
@@ -100,6 +108,9 @@ def latencies(source: SourcePort[Any], taken: SourceRange, finished: float) -> n
 
 def arrivals(source: SourcePort[Any], taken: SourceRange) -> tuple[float | None, float | None]:
     """Tuples that arrived a second over the rows of a batch, and the squared variation coefficient of their gaps."""
+    process = source.arrival_process(taken)
+    if process is not None:
+        return process
     rows = taken.rows or 0
     times = source.arrival_times(taken, np.arange(max(0, rows - _GAPS), rows)) if rows else None
     gaps = np.empty(0) if times is None else np.diff(times)
@@ -120,6 +131,15 @@ def _since_arrival(source: SourcePort[Any], taken: SourceRange, at: float, place
     origin = source.origin(taken)
     times = source.arrival_times(taken, places) if taken.rows else None
     return None if origin is None or times is None else at - origin - times
+
+
+def _by_partition(source: SourcePort[Any], taken: SourceRange, finished: float) -> dict[str, tuple[float, float]]:
+    """Mean latency and its 99th percentile by partition, in seconds."""
+    times = source.partition_times(taken, _SHARES)
+    return {
+        partition: (finished - float(np.mean(found[1:])), finished - float(found[0]))
+        for partition, found in times.items()
+    }
 
 
 def _mixed(parts: list[tuple[np.ndarray, int]]) -> dict[str, float]:

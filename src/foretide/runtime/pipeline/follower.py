@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from foretide.control_folder.filesystem import absolute
-from foretide.metrics.audit import AuditFailure, audit
-from foretide.runtime.pipeline.listeners import MAX_KEPT, AuditLog, Listener, RouteRepair, StatusFile
+from foretide.metrics.audit import AuditFailure, MissedBatches, audit
+from foretide.runtime.pipeline.listeners import MAX_KEPT, AuditCost, AuditLog, Listener, RouteRepair, StatusFile
 from foretide.runtime.threads import Worker, guarded
 from foretide.status.pipelines import Running, announce, withdraw
 from foretide.topology.shape import first_edges
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from foretide.runtime.monitoring.monitor import Monitor
     from foretide.runtime.pipeline.submit import FollowedQuery
     from foretide.runtime.pipeline.supervisor import Supervisor
-    from foretide.spark.progress.reader import QueryReader
+    from foretide.spark.progress.reader import QueryState
     from foretide.topology.graph import Topology
 
 _POLL_SECONDS = 0.1
@@ -39,12 +39,43 @@ _STOP_PAUSE_SECONDS = 3.0
 log = logging.getLogger("foretide")
 
 
-class Followable(Protocol):
-    """A query that can be followed. `handle` is Spark's StreamingQuery; a restart replaces it and its reader."""
+class Reader(Protocol):
+    """Reads what a query did, report by report; `unavailable` says why it cannot at present."""
 
+    unavailable: str | None
+
+    def state(self) -> QueryState:
+        """How the query is at this moment."""
+
+    def reports(self) -> list[BatchReport]:
+        """What there is to report since the last call."""
+
+    def prepare(self) -> None:
+        """Connect before the first report."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something has happened that was not reported yet."""
+
+    def close(self) -> None:
+        """Follow the query no longer."""
+
+
+class Followable(Protocol):
+    """A query that can be followed. `handle` is Spark's StreamingQuery; a restart replaces it and its reader.
+
+    With `tasks_stay`, a task stays with its executor from one report to the next.
+    """
+
+    topology: Topology
+    tasks_stay: bool
     handle: Any
-    reader: QueryReader
+    reader: Reader
     started: float
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the way to the executors; None if nothing is."""
 
     def start(self) -> None:
         """Start the query, unless it runs already."""
@@ -69,9 +100,13 @@ class Follower:
         self.stopping = threading.Event()
         self.failure: ForetideError | None = None
         self.supervisor: Supervisor | FollowedQuery | None = None
+        self.audit_cost: AuditCost | None = None
+        self._missed = MissedBatches()
         self._first_edges = first_edges(topology)
+        self._followed_since: float | None = None
         self._route_repair = RouteRepair(control_folder, self.audit_log)
-        self._listeners: list[Listener] = [self._route_repair, StatusFile(control_folder)]
+        self._status_file = StatusFile(control_folder, self.audit_log)
+        self._listeners: list[Listener] = [self._route_repair, self._status_file]
         self._listeners += [] if monitor is None else [monitor]
         store = None if monitor is None else monitor.store
         self._running = Running(topology.name, os.getpid(), absolute(control_folder.location), store)
@@ -84,7 +119,10 @@ class Follower:
         self._worker = Worker(f"foretide-{topology.name}", self._turn, _POLL_SECONDS, what=self._what, close=self._end)
 
     def start(self) -> None:
-        """Start monitoring, the query, and the thread that follows it, unless that was done before."""
+        """Start monitoring, the query, and the thread that follows it, unless that was done before.
+
+        If something fails, nothing stays behind. That other processes cannot find the query is logged: it runs.
+        """
         if self._was_started:
             return
         self._was_started = True
@@ -94,9 +132,10 @@ class Follower:
                 self.monitor.start()
                 undo.callback(self.monitor.stop)
             self.query.start()
+            self._followed_since = self.query.started
+            guarded(partial(announce, self._running), f"announcing '{self.topology.name}' to other processes")
+            self._worker.start()
             undo.pop_all()
-        announce(self._running)
-        self._worker.start()
 
     def subscribe(self, listener: Listener) -> None:
         """Have a listener see every batch from now on."""
@@ -148,11 +187,13 @@ class Follower:
         self.stopping.set()
         self.query.handle.stop()
 
-    def await_pause(self, timeout_seconds: float) -> None:
-        """Wait until no batch is under way, so that none is cut off."""
-        end = time.monotonic() + timeout_seconds
-        while time.monotonic() < end and self.query.reader.state().busy:
+    def await_pause(self, timeout_seconds: float, *, or_end: bool = False) -> None:
+        """Wait until no batch is under way, so that none is cut off; with `or_end`, at most until one has ended."""
+        end, state = time.monotonic() + timeout_seconds, self.query.reader.state()
+        last = state.last_batch
+        while time.monotonic() < end and state.busy and not (or_end and state.last_batch > last):
             time.sleep(_POLL_SECONDS / 10)
+            state = self.query.reader.state()
 
     def catch_up(self) -> None:
         """Report all that an ended query has committed, so that no batch is missed when another one takes over."""
@@ -163,12 +204,26 @@ class Follower:
 
     def publish(self, report: BatchReport) -> None:
         """Audit a batch and hand it to every listener."""
-        failures = audit(report, self._first_edges, routed=bool(self.routes.edges))
+        if self._followed_since not in (None, self.query.started):
+            self._begin_anew()
+        self._followed_since = self.query.started
+        report, missed = self._missed.see(report)
+        failures = [*missed, *audit(report, self._first_edges, routed=bool(self.routes.edges))]
         self.reports.append(report)
         for failure in failures:
             self.audit_log.add(failure)
         for listener in list(self._listeners):
             guarded(partial(listener.see, report, failures), f"a listener of '{self.topology.name}'")
+        if self.monitor is not None:
+            self.monitor.note_problem("control folder", self._status_file.problem)
+            self.monitor.note_problem("executors", self.query.problem)
+            self.monitor.note_problem("audit", None if self.audit_cost is None else self.audit_cost.problem)
+
+    def _begin_anew(self) -> None:
+        """Another start of the query may have other pools."""
+        self._first_edges = first_edges(self.query.topology)
+        self._route_repair.begin_anew()
+        self._missed.begin_anew()
 
     # ---- the thread
 
@@ -188,7 +243,7 @@ class Follower:
         if not self._prepared:
             self._prepared = True
             self.query.reader.prepare()
-        self._look()
+        guarded(self._look, self._what)  # whatever is wrong with it, the query is supervised
         if self.supervisor is not None and not self.stopping.is_set():
             self.supervisor.supervise()
 
@@ -209,6 +264,8 @@ class Follower:
 
     def _end(self) -> None:
         guarded(self.catch_up, self._what)
+        for failure in self._missed.end():
+            self.audit_log.add(failure)
         guarded(self.query.reader.close, self._what)
         for call in reversed(self._end_calls):
             guarded(call, f"a call at the end of '{self.topology.name}'")

@@ -9,18 +9,22 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
+from foretide.control.world.setup import full_tasks
+from foretide.control_folder.filesystem import HURRIED_LOCK_SECONDS
 from foretide.control_folder.folder import PipelineStatus
-from foretide.errors import FeedbackGrowthError, RouteError
-from foretide.metrics.audit import AuditFailure, LoopGain
+from foretide.errors import ControlFolderError, FeedbackGrowthError, RouteError
+from foretide.metrics.audit import AuditFailure, LoopGain, id_share
 from foretide.routing.ring import assign
 from foretide.routing.table import RouteTable
+from foretide.topology.graph import output_name
 from foretide.topology.groupings import LoadAware
+from foretide.topology.sinks import KafkaSink
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from foretide.control_folder.folder import ControlFolder
-    from foretide.metrics.batch import BatchReport
+    from foretide.metrics.batch import BatchReport, SourceRange
     from foretide.topology.graph import Topology
     from foretide.topology.sinks import Sink
 
@@ -28,6 +32,7 @@ MAX_KEPT = 1000
 """Reports and audit failures that are kept in memory."""
 
 _MIN_MOVED_SHARE = 0.05
+_BATCHES_OF_COST = 20
 log = logging.getLogger("foretide")
 
 
@@ -59,56 +64,153 @@ class RouteRepair:
     """
 
     def __init__(self, control_folder: ControlFolder, audit_log: AuditLog) -> None:
-        self._control_folder, self._audit_log = control_folder, audit_log
+        self._control_folder, self._audit_log = control_folder.waiting(HURRIED_LOCK_SECONDS), audit_log
+        self._said: str | None = None
         self.routes = control_folder.routes()
 
+    def begin_anew(self) -> None:
+        """Forget routes that were declared anew, for other pools, when the query was started again."""
+        with suppress(RouteError):
+            self.routes = self._control_folder.routes()
+
     def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
-        """Read the routes; replace them if they cannot be read, or lack an edge."""
+        """Read the routes; replace them if they cannot be read, or lack an edge. What fails is tried again."""
+        try:
+            if self._is_damaged():
+                good = self.routes
+                self.routes = self._control_folder.change_routes(lambda found: found.restore(good), repair=True)
+                self._say(report, "the route table was damaged and has been published again; no row was lost")
+            self._said = None
+        except ControlFolderError as error:
+            self._say(report, f"the route table cannot be read or published again at present ({error})")
+
+    def _is_damaged(self) -> bool:
+        """Whether there is something to repair; a sound table is taken over."""
         try:
             table = self._control_folder.routes()
         except RouteError:
-            table = RouteTable()
-        good = self.routes
-        if good.edges.keys() <= table.edges.keys():
-            self.routes = table
-            return
-        self.routes = self._control_folder.change_routes(lambda found: found.restore(good), repair=True)
-        message = "the route table was damaged and has been published again; no row was lost"
-        self._audit_log.add(AuditFailure("routes-unreadable", report.batch, None, message))
+            return True
+        if not self.routes.edges.keys() <= table.edges.keys():
+            return True
+        self.routes = table
+        return False
+
+    def _say(self, report: BatchReport, message: str) -> None:
+        """Raise an alarm, unless it is the last one."""
+        if message != self._said:
+            self._said = message
+            self._audit_log.add(AuditFailure("routes-unreadable", report.batch, None, message))
 
 
 class StatusFile:
-    """Writes what each batch showed to be in force to the control folder, for other terminals to read."""
+    """Writes what each batch showed to be in force to the control folder, for other terminals to read.
 
-    def __init__(self, control_folder: ControlFolder) -> None:
-        self._control_folder = control_folder
+    It is the first to notice that the folder cannot be written: that is one alarm, and a problem as long as it lasts.
+    """
+
+    def __init__(self, control_folder: ControlFolder, audit_log: AuditLog) -> None:
+        self._control_folder, self._audit_log = control_folder, audit_log
+        self.problem: str | None = None
 
     def see(self, report: BatchReport, failures: list[AuditFailure]) -> None:
         """Write the status, unless the batch was empty."""
-        if report.input_rows:
+        if not report.input_rows:
+            return
+        try:
             self._control_folder.status.write(PipelineStatus.of(report, failures))
+        except ControlFolderError as error:
+            first, self.problem = self.problem is None, cannot_write(error)
+            if first:
+                self._audit_log.add(AuditFailure("folder-unwritable", report.batch, None, self.problem))
+        else:
+            self.problem = None
+
+
+def cannot_write(error: ControlFolderError) -> str:
+    """A sentence for an error of writing to the control folder."""
+    return (
+        f"{error}; the query runs on, but its status is not shown and its routes and limits cannot be changed until "
+        "the control folder can be written again"
+    )
+
+
+class AuditCost:
+    """Says when the XOR of tuple ids takes a larger share of the last batches than is allowed."""
+
+    def __init__(self, cores: Callable[[], int], allowed: float) -> None:
+        self._cores, self._allowed = cores, allowed
+        self._shares: deque[float] = deque(maxlen=_BATCHES_OF_COST)
+        self.problem: str | None = None
+
+    def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
+        """Take a batch in."""
+        if not report.ids:
+            return
+        rows = sum(ids.sent_rows for ids in report.ids.values())
+        self._shares.append(id_share(rows, report.duration, self._cores()))
+        mean, was = sum(self._shares) / len(self._shares), self.problem
+        self.problem = None
+        if len(self._shares) == _BATCHES_OF_COST and mean > self._allowed:
+            self.problem = (
+                f"comparing tuple ids takes about {mean:.1%} of a batch; the next start leaves it out, unless "
+                "run.max_audit_share is raised"
+            )
+            if was is None:
+                log.warning("%s", self.problem)
 
 
 class FeedbackGuard:
-    """Counts the tuples that come back through the sink's files, and raises when they keep growing."""
+    """Counts the tuples that come back through the sink's files or topics, and raises when they keep growing.
+
+    Attributes:
+        gain: Tuples that came back for each one that entered, over the last reports; None while they are too few.
+    """
 
     def __init__(self, topology: Topology, sink: Sink, patience: int) -> None:
         self._topology = topology
+        returning = topology.feedback()
+        self._feedback = [f"{source.component} -> {bolt.id}" for bolt, source in returning]
         self._path = getattr(sink, "path", None)
-        self._feedback = [
-            f"{source.component} -> {bolt.id}" for bolt in topology.bolts for source in bolt.inputs if source.feedback
-        ]
+        self._topics = (
+            {sink.topic_of(output_name(source.component, source.stream)) for _, source in returning}
+            if isinstance(sink, KafkaSink)
+            else set[str]()
+        )
         self._gain = LoopGain(patience)
+
+    @property
+    def gain(self) -> float | None:  # noqa: D102 - an attribute
+        return self._gain.gain
 
     def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
         """Take a batch in; raises FeedbackGrowthError once a loop has grown for too many batches."""
-        if not self._feedback or self._path is None:
+        if not self._feedback or not (self._path or self._topics):
             return
-        returned = sum(source.input_rows for source in report.sources if _reads(source.description, self._path))
-        self._gain.see(returned, report.input_rows)
+        returned = sum(source.input_rows for source in report.sources if self._returns(source))
+        if report.returned:
+            returned = self._see_real_time(report)
+        else:
+            self._gain.see(returned, report.input_rows)
         if self._gain.growing:
             name, feedback = self._topology.name, ", ".join(self._feedback)
             raise FeedbackGrowthError(name, feedback, self._gain.gain or 0.0, self._gain.patience, returned)
+
+    def _see_real_time(self, report: BatchReport) -> int:
+        """Take in what a second has shown; returns the tuples that the loop has sent back in it.
+
+        A busy query reads them later than they are written: those that wait are what the loop holds.
+        """
+        loops = report.returned.values()
+        returned = sum(each.tuples if each.written is None else each.written for each in loops)
+        lags = [each.waiting for each in loops]
+        held = None if None in lags else sum(lag or 0 for lag in lags)
+        self._gain.see(returned, report.input_rows + sum(each.tuples for each in loops), held)
+        return returned
+
+    def _returns(self, source: SourceRange) -> bool:
+        if self._path is not None:
+            return _reads(source.description, self._path)
+        return any(source.description == f"KafkaV2[Subscribe[{topic}]]" for topic in self._topics)
 
 
 def _reads(description: str, path: str) -> bool:
@@ -126,7 +228,7 @@ class LoadAwareBalance:
     """
 
     def __init__(self, intervals: dict[str, float], control_folder: ControlFolder) -> None:
-        self._intervals, self._control_folder = intervals, control_folder
+        self._intervals, self._control_folder = intervals, control_folder.waiting(HURRIED_LOCK_SECONDS)
         self._since: dict[str, float] = {}
         self._rows: dict[str, list[int]] = defaultdict(list)
         self._busy: dict[str, list[int]] = defaultdict(list)
@@ -147,6 +249,9 @@ class LoadAwareBalance:
         for edge, interval in self._intervals.items():
             flow = (report.edges or {}).get(edge)
             if flow is not None and flow.per_task is not None and flow.busy_ms is not None:
+                if self._rows[edge] and len(self._rows[edge]) != len(flow.per_task):  # restarted with another pool
+                    self._rows[edge], self._busy[edge] = [], []
+                    self._since[edge] = report.finished
                 self._rows[edge] = _added(self._rows[edge], flow.per_task)
                 self._busy[edge] = _added(self._busy[edge], flow.busy_ms)
             began = self._since.setdefault(edge, report.finished)
@@ -158,18 +263,20 @@ class LoadAwareBalance:
         rows, busy = self._rows.pop(edge), self._busy.pop(edge)
         if not any(rows):
             return
-        with suppress(RouteError):  # an unreadable table is repaired elsewhere
+        with suppress(RouteError, ControlFolderError):  # an unreadable table is repaired elsewhere
             self._control_folder.change_routes(lambda table: _balanced(table, edge, rows, busy, interval))
 
 
 def _balanced(table: RouteTable, edge: str, rows: Sequence[int], busy: Sequence[int], interval: float) -> RouteTable:
     """The table with the edge split again; unchanged if that would move hardly anything."""
     route = table.route(edge)
-    active = [task for task, count in enumerate(route.counts) if count]
+    if len(rows) != route.pool:  # what was measured is of another pool
+        return table
+    active = full_tasks(tuple(map(float, route.counts)))  # those of a slow worker keep the little that they have
     per_slot = sum(rows) / len(route.ring)
     cost = [per_slot * _per_row(rows, busy, task) / 1000 / interval for task in active]
-    wanted = [0] * route.pool
-    for task, slots in zip(active, assign([0.0] * len(active), cost, len(route.ring)), strict=True):
+    wanted = [0 if task in active else count for task, count in enumerate(route.counts)]
+    for task, slots in zip(active, assign([0.0] * len(active), cost, len(route.ring) - sum(wanted)), strict=True):
         wanted[task] = slots
     moved = sum(abs(new - old) for new, old in zip(wanted, route.counts, strict=True)) / 2
     return table.split(edge, wanted) if moved > _MIN_MOVED_SHARE * len(route.ring) else table

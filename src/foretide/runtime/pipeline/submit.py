@@ -10,24 +10,32 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from foretide.control_folder.claim import check_plans, check_query
+from foretide.control_folder.facts import PipelineFacts
 from foretide.control_folder.folder import ControlFolder
+from foretide.control_folder.holds import check_driver, take
 from foretide.errors import ActionError, ControlError
 from foretide.metrics.audit import AuditFailure
 from foretide.metrics.batch import BatchReport
 from foretide.routing.table import RouteTable, parse_ratio
 from foretide.runtime.monitoring.monitor import Monitor
-from foretide.runtime.pipeline.follower import Follower
-from foretide.runtime.pipeline.listeners import FeedbackGuard, LoadAwareBalance
-from foretide.runtime.pipeline.query import Query, inferred_setup, topology_setup
+from foretide.runtime.pipeline.facts import publish_facts
+from foretide.runtime.pipeline.follower import Follower, Reader
+from foretide.runtime.pipeline.listeners import AuditCost, FeedbackGuard, LoadAwareBalance
+from foretide.runtime.pipeline.ownership import keep_folder
+from foretide.runtime.pipeline.query import Query, inferred_setup
 from foretide.runtime.pipeline.supervisor import Supervisor
 from foretide.settings.run import RunSettings
 from foretide.spark.edges import find_control_folder
 from foretide.spark.progress.reader import QueryReader
+from foretide.spark.realtime.plan import is_real_time
 from foretide.topology.graph import Spout, Topology
+from foretide.topology.modes import MICRO_BATCH, Mode
 from foretide.topology.shape import OneSource
 from foretide.topology.sources import Stream
 
@@ -48,6 +56,7 @@ SOURCE = "source"
 
 _STATE_PARTITIONS = "spark.sql.shuffle.partitions"
 _BATCHES_OF_SETUP = 5
+_ROUTES_POLL_SECONDS = 0.002
 log = logging.getLogger("foretide")
 
 
@@ -82,6 +91,9 @@ class Pipeline:
         balance = LoadAwareBalance.of(topology, folder)
         if balance is not None:
             self.follower.subscribe(balance)
+        allowed = query.settings.max_audit_share
+        self.follower.audit_cost = AuditCost(lambda: query.spark.sparkContext.defaultParallelism, allowed)
+        self.follower.subscribe(self.follower.audit_cost)
         self.follower.subscribe(self._supervisor)
         self._setup_of_start = lru_cache(maxsize=1)(self._make_setup)
 
@@ -125,19 +137,35 @@ class Pipeline:
     # ---- steering
 
     def split(self, edge: str, ratio: str) -> RouteTable:
-        """Split an edge in a ratio such as `7:3:2`, from the next batch on."""
+        """Split an edge in a ratio such as `7:3:2`: from the next batch on, in real-time mode within milliseconds."""
         return self.control_folder.change_routes(lambda table: table.split(edge, parse_ratio(edge, ratio)))
 
     def activate(self, edge: str, replicas: int) -> RouteTable:
-        """Use the first `replicas` tasks of an edge's pool, from the next batch on."""
+        """Use the first `replicas` tasks of an edge's pool: from the next batch on, or as `split` in real-time mode."""
         return self.control_folder.change_routes(lambda table: table.activate(edge, replicas))
+
+    def await_routes(self, version: int, timeout: float) -> bool:
+        """Wait until a version of the routes is in force: read by a batch, or acknowledged by every executor."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            if (self._query.routes_in_force(self.reports) or -1) >= version:
+                return True
+            time.sleep(_ROUTES_POLL_SECONDS)
+        return False
+
+    def await_tasks(self, timeout: float) -> bool:
+        """Wait until all tasks of a topology in real-time mode run; False if they do not in that time."""
+        return self._query.await_tasks(timeout)
 
     def limit_admission(self, spout: str, rows: int | None) -> None:
         """Limit the rows per batch of a spout, from the next batch on; None lifts the limit."""
         self.control_folder.orders.limit_admission(spout, rows)
 
     def restart(self, restart: Restart) -> None:
-        """Stop between two batches, soon, and start again from the checkpoint with other partitions or pools."""
+        """Stop between two batches, soon, and start again from the checkpoint with other partitions or pools.
+
+        Raises ActionError, and stops nothing, if these cannot be changed.
+        """
         self._supervisor.request_restart(restart)
 
     def setup(self, executors: Executors) -> Setup:
@@ -149,8 +177,7 @@ class Pipeline:
     def _make_setup(self, _: float, state_partitions: int | None, executors: Executors) -> Setup:
         """Before the first batch with state only Spark's configuration says how many partitions it has."""
         partitions = state_partitions or int(self.spark.conf.get(_STATE_PARTITIONS))
-        routes, shape = self.follower.routes, self._query.compiled.shape
-        return topology_setup(self.topology, shape, routes, executors, self.settings.trigger, partitions)
+        return self._query.setup(executors, self.follower.routes, partitions)
 
     # ---- the end
 
@@ -173,16 +200,52 @@ class Pipeline:
 
 
 def submit(
-    spark: Any, topology: Topology, sink: Sink, checkpoint: str, settings: RunSettings | None = None
+    spark: Any,
+    topology: Topology,
+    sink: Sink,
+    checkpoint: str,
+    settings: RunSettings | None = None,
+    *,
+    mode: Mode | None = None,
 ) -> Pipeline:
     """Compile a topology and start it. A checkpoint that exists is continued.
 
-    The control folder is the folder `foretide` in the checkpoint.
+    The control folder is the folder `foretide` in the checkpoint. If the start fails or is interrupted, nothing runs.
+    A `mode` that is given goes before that of the settings; without settings, the guarantee is what it can give.
+
+    Raises:
+        ControlFolderError: Another driver runs a query with this checkpoint.
+        JoinPlanError: The plan of a join is lost, emptied or older than the state in the checkpoint.
     """
     folder = ControlFolder(f"{checkpoint}/foretide")
-    pipeline = Pipeline(Query(spark, topology, sink, checkpoint, settings or RunSettings(), folder))
-    pipeline.follower.start()
+    with ExitStack() as undo:
+        driver = take(folder.location, "driver", topology.name)
+        undo.callback(driver.release)
+        query = _query(spark, topology, sink, checkpoint, _chosen(settings, mode), folder)
+        undo.callback(query.discard)
+        pipeline = Pipeline(query)
+        check_plans(folder, checkpoint)
+        pipeline.at_end(driver.release)
+        pipeline.at_end(query.close)
+        pipeline.follower.start()
+        undo.pop_all()
     return pipeline
+
+
+def _chosen(settings: RunSettings | None, mode: Mode | None) -> RunSettings:
+    if settings is None:
+        return RunSettings().in_mode(mode or "micro-batch")
+    return settings if mode is None else replace(settings, mode=mode)
+
+
+def _query(
+    spark: Any, topology: Topology, sink: Sink, checkpoint: str, settings: RunSettings, folder: ControlFolder
+) -> Query:
+    if settings.mode == MICRO_BATCH.name:
+        return Query(spark, topology, sink, checkpoint, settings, folder)
+    from foretide.runtime.pipeline.real_time import RealTimeQuery  # noqa: PLC0415 - needs Kafka
+
+    return RealTimeQuery(spark, topology, sink, checkpoint, settings, folder)
 
 
 class Controllable(Protocol):
@@ -201,19 +264,31 @@ class FollowedQuery:
     """A StreamingQuery that somebody else has started, and only they can start again."""
 
     def __init__(self, query: Any, control_folder: ControlFolder, monitoring: MonitorSettings | None) -> None:
-        self.handle, self.started = query, time.time()
-        every = monitoring.tasks_every if monitoring else 0.0
-        self.reader = QueryReader(query, OneSource(name=SOURCE), per_task_every=every)
+        self.handle, self.started, self.tasks_stay = query, time.time(), False
+        self._tasks_every = monitoring.tasks_every if monitoring else 0.0
+        self.reader: Reader = self._read()
         name = query.name or f"query-{str(query.id)[:8]}"
-        topology = Topology(name, [Spout(SOURCE, Stream(lambda _: None))], [])  # the query reads its source itself
-        monitor = None if monitoring is None else Monitor.of_active(topology, control_folder, monitoring)
-        self.follower = Follower(topology, control_folder, self, monitor)
+        self.topology = Topology(name, [Spout(SOURCE, Stream(lambda _: None))], [])  # it reads its source itself
+        monitor = None if monitoring is None else Monitor.of_active(self.topology, control_folder, monitoring)
+        self.follower = Follower(self.topology, control_folder, self, monitor)
         self.follower.supervisor = self
         self._death_seen = False
         self._setup_after = lru_cache(maxsize=1)(self._infer_setup)
 
+    def _read(self) -> Reader:
+        """A reader of the query."""
+        return QueryReader(self.handle, OneSource(name=SOURCE), per_task_every=self._tasks_every)
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the way to the executors; None if nothing is."""
+        return None
+
     def start(self) -> None:
-        """It runs already."""
+        """It runs already; its control folder is kept for it."""
+        keep_folder(self.handle, self.follower)
+        folder, name = self.follower.control_folder, self.follower.topology.name
+        publish_facts(folder, PipelineFacts(name, {}, {}, no_restart="it was started elsewhere"))
 
     def setup(self, executors: Executors) -> Setup | None:
         """Inferred from the last batches; None before the first."""
@@ -257,4 +332,14 @@ def controllable(query: Any, settings: Settings, control_folder: str | None) -> 
             f"there is no edge to control: '{folder.location}' has no routes; add df.transform(ft.edge(...)) or "
             "ft.join(...) to the query, or pass control_folder=..."
         )
-    return FollowedQuery(query, folder, settings.to_run().monitoring)
+    check_query(folder, str(query.id))
+    check_driver(folder.location, str(query.id))
+    return _followed(query, folder, settings.to_run().monitoring)
+
+
+def _followed(query: Any, folder: ControlFolder, monitoring: MonitorSettings | None) -> FollowedQuery:
+    if not is_real_time(query):
+        return FollowedQuery(query, folder, monitoring)
+    from foretide.runtime.pipeline.followed_real_time import FollowedRealTimeQuery  # noqa: PLC0415 - builds on this
+
+    return FollowedRealTimeQuery(query, folder, monitoring)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _LABEL = "_ft_label"
+_RESERVED = "_ft_"
 
 
 def union(frames: Iterable[DataFrame]) -> DataFrame:
@@ -44,7 +45,7 @@ def check_streams(bolt: Bolt, output: DataFrame) -> DataFrame:
             f"declares the streams {', '.join(bolt.streams)} but its output has no column '{STREAM_COLUMN}'",
             "Name the stream of each tuple in that column",
         )
-    content = [quoted(name) for name in output.columns if name != DEAD_COLUMN]
+    content = [quoted(name) for name in output.columns if not name.startswith(_RESERVED)]
     declared = F.coalesce(F.col(STREAM_COLUMN).isin(*bolt.streams), F.lit(False))  # noqa: FBT003
     error = F.concat(F.lit("UnknownStream: "), F.coalesce(F.col(STREAM_COLUMN), F.lit("null")))
     letter = F.struct(
@@ -92,6 +93,14 @@ class Outputs:
         letters = [dead.alias("dead_letter")] if DEAD_COLUMN in output.columns else []
         chosen = named.where(F.col(_LABEL).isNotNull())
         self.branches.append(chosen.select(F.col(_LABEL).alias(STREAM_COLUMN), *map(quoted, content), *letters))
+
+    def add_dead_letters(self, frame: DataFrame) -> None:
+        """Send the dead letters of a spout to the sink."""
+        self.columns[DEAD_LETTERS] = ("dead_letter",)
+        letters = frame.where(F.col(DEAD_COLUMN).isNotNull())
+        self.branches.append(
+            letters.select(F.lit(DEAD_LETTERS).alias(STREAM_COLUMN), F.col(DEAD_COLUMN).alias("dead_letter"))
+        )
 
     def clashes(self) -> Iterator[Problem]:
         """Columns of one name but different types: they cannot stand side by side in the sink."""

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from foretide.errors import Problem, RouteError, TopologyError, WorkloadError
 from foretide.metrics.batch import TIME_EVERY
+from foretide.secrets import masked
 from foretide.spark.compile.bolts import run_python
 from foretide.spark.compile.outputs import Outputs, check_streams, pick_stream, refusal, union
 from foretide.spark.compile.timing import Timers, observe_event_times
@@ -74,7 +75,7 @@ def compile_topology(
     }
     timers = Timers.of(spark.sparkContext, timed, time_every)
     outputs = Outputs(topology)
-    compiler = _Compiler(
+    compiler = Compiler(
         spark, topology, sink, folder, timers, problems, outputs, audit=audit, once_only=guarantee == "at-most-once"
     )
     compiler.run()
@@ -86,7 +87,7 @@ def compile_topology(
 
 
 @dataclass
-class _Compiler:
+class Compiler:
     """Goes through the components in order. `chained` bolts have no exchange, `stateful` ones one of Spark's own."""
 
     spark: SparkSession
@@ -103,12 +104,17 @@ class _Compiler:
     stateful: set[str] = field(default_factory=set)
 
     def run(self) -> None:
+        """Compile all components, as far as they can be."""
         for spout in self.topology.spouts:
             self._attempt(spout.id, partial(self._spout, spout))
         for bolt in self.topology.in_order():
             inputs = [source for source in bolt.inputs if not source.feedback]
             if inputs and all(source.component in self.frames for source in inputs):
                 self._attempt(bolt.id, partial(self._bolt, bolt))
+        self._check_feedback()
+
+    def _check_feedback(self) -> None:
+        """Note where a feedback stream does not have the columns of its loop's entry."""
         for bolt in self.topology.bolts:
             for source in bolt.inputs:
                 if source.feedback and bolt.id in self.frames and source.component in self.frames:
@@ -125,7 +131,7 @@ class _Compiler:
         except WorkloadError as error:
             self.problems.append(Problem(where, str(error), "Correct the source"))
         except (AnalysisException, PySparkException) as error:
-            reason = str(error).split("\n", maxsplit=1)[0]
+            reason = masked(str(error).split("\n", maxsplit=1)[0])
             self.problems.append(Problem(where, f"Spark refuses it: {reason}", "Correct the source or the bolt's work"))
 
     # ---- components
@@ -137,14 +143,16 @@ class _Compiler:
                 what = f"has no column '{spout.event_time}' for its event time"
                 raise refusal(spout.id, what, f"Its columns are: {', '.join(frame.columns)}")
             frame = observe_event_times(frame, spout.id, spout.event_time)
-        if len(self.topology.readers(spout.id, "default")) > 1:
+        if self.topology.is_shared(spout):
             tasks = spout.source.partitions or self.spark.sparkContext.defaultParallelism
             frame = self._shared(spout.id, frame, tasks)
         self.frames[spout.id] = frame
+        if spout.source.dead_letters:
+            self.outputs.add_dead_letters(frame)
 
     def _bolt(self, bolt: Bolt) -> None:
         inputs = [(source, self._input(bolt, source)) for source in bolt.inputs]
-        missing = [problem for source, frame in inputs for problem in _missing_keys(bolt, source, frame)]
+        missing = [problem for source, frame in inputs for problem in missing_keys(bolt, source, frame)]
         if missing:
             raise TopologyError(self.topology.name, missing)
         output = check_streams(bolt, self._work(bolt, self._gathered(bolt, inputs)))
@@ -173,12 +181,12 @@ class _Compiler:
 
     def _feedback(self, bolt: Bolt, source: From) -> DataFrame:
         """Feedback tuples, read from the sink; they have the columns of the loop's entry."""
-        if not isinstance(self.sink, Sink) or not self.sink.files:
+        if not isinstance(self.sink, Sink) or not self.sink.feedback:
             raise TopologyError(self.topology.name, [])  # it is among the problems already
         entry = self._entry(bolt)
         columns = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in entry.schema.fields)
-        returned = sink_port(self.sink).read_stream(self.spark, f"{columns}, {STREAM_COLUMN} string")
         name = output_name(source.component, source.stream)
+        returned = sink_port(self.sink).read_stream(self.spark, f"{columns}, {STREAM_COLUMN} string", name)
         return returned.where(F.col(STREAM_COLUMN) == name).select(*entry.columns)
 
     def _entry(self, bolt: Bolt) -> DataFrame:
@@ -259,7 +267,8 @@ def _refuse_to_share_state(component: str, frame: DataFrame) -> None:
         )
 
 
-def _missing_keys(bolt: Bolt, source: From, frame: DataFrame) -> Iterable[Problem]:
+def missing_keys(bolt: Bolt, source: From, frame: DataFrame) -> Iterable[Problem]:
+    """Columns that an input's grouping needs and its stream does not have."""
     for key in source.grouping.keys:
         if key not in frame.columns:
             yield Problem(

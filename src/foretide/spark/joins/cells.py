@@ -1,7 +1,7 @@
 """The cells of a skewed join's rows as native expressions, by a plan that each batch reads anew.
 
-    live = live_plan(spark, url)                                                        # once, for both sides
-    left = left.withColumn("versions", versions_of(plan_of(live), F.hash("key")))       # a column of its own
+    live = live_plan(spark, url)                                                          # once, for both sides
+    left = left.withColumn("versions", versions_of(plan_of(live, token), F.hash("key")))  # a column of its own
     left = left.withColumn("salt", F.explode(left_cells(F.col("versions"), ...))).drop("versions")
 
 Spark allows no subquery inside a higher-order function, so the versions of a row's key are a column before they
@@ -9,8 +9,8 @@ are used. The join's keys are then the key columns, in the order in which they w
 
 A left row uses the plan at its own time. A right row goes to its column in every version in force at some time that a
 left row could have and still match it. So each pair within the bound meets in the left row's version, and nowhere else.
-A row that reaches a hard end, or a plan that cannot be read, fails the batch: any default would put rows where their
-partners are not. Rows of keys without a plan, nearly all of them, cost one look-up in a map.
+A row that reaches a hard end, a plan that cannot be read, or one of another query fails the batch: any default would
+put rows where their partners are not. Rows of keys without a plan, nearly all of them, cost one look-up in a map.
 """
 
 from __future__ import annotations
@@ -42,8 +42,12 @@ _PAST_HARD_END = "FORETIDE-PAST-HARD-END"
 _UNREADABLE = (
     "FORETIDE-PLAN-UNREADABLE: the join's plan is missing, damaged or of another release; put the last one back"
 )
+_OF_ANOTHER_QUERY = (
+    "FORETIDE-PLAN-OF-ANOTHER-QUERY: the control folder of the join belongs to another query, or Foretide did not see "
+    "this query start; give each query a control folder of its own, and build its join anew"
+)
 _SCHEMA = (
-    "format int, version long, "
+    "format int, version long, query string, "
     "plan array<struct<key: int, versions: array<struct<start: long, end: long, rows: array<array<int>>>>>>"
 )
 _SOUND = """format = {format} AND version IS NOT NULL AND forall(plan, entry ->
@@ -62,9 +66,15 @@ def live_plan(spark: SparkSession, url: str, observation: str = OBSERVATION) -> 
     return table.observe(observation, F.max("version").alias("version"))
 
 
-def plan_of(live: DataFrame) -> Column:
-    """The plan as a map from key hash to versions, built and checked once a batch; null if it is not sound."""
-    return live.select(F.when(F.expr(_SOUND.format(format=FORMAT)), F.map_from_entries("plan"))).scalar()
+def plan_of(live: DataFrame, token: str) -> Column:
+    """The plan as a map from key hash to versions, built and checked once a batch; null if it is not sound.
+
+    A plan that is not published for the query with this token fails the batch.
+    """
+    plan = F.map_from_entries("plan")
+    other = F.raise_error(F.lit(_OF_ANOTHER_QUERY))
+    mine = F.when(F.col("query") == F.lit(token), plan).otherwise(other)
+    return live.select(F.when(F.expr(_SOUND.format(format=FORMAT)), mine)).scalar()
 
 
 def versions_of(plan: Column, key_hash: Column) -> Column:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, TimestampType
@@ -22,6 +23,7 @@ from foretide.joins.placement.spec import JoinBound, JoinSpec
 from foretide.joins.placement.timeline import without_unfinished
 from foretide.spark.edges import find_control_folder
 from foretide.spark.groupings import hashable, quoted
+from foretide.spark.joins.admission import BuiltJoin, admit_at_start, check_unused
 from foretide.spark.joins.cells import RESERVED, SALT, left_cells, live_plan, plan_of, right_cells, versions_of
 from foretide.spark.joins.statistics import observed, plan_observation
 from foretide.spark.state import WATERMARK
@@ -100,15 +102,18 @@ def join(
     folder = find_control_folder(left.sparkSession, control_folder)
     chosen = partitions or int(left.sparkSession.conf.get(_PARTITIONS, None) or _DEFAULT_PARTITIONS)
     _prepare(folder, name, JoinSpec(bound, chosen, statistics))
+    token = uuid4().hex
     live = live_plan(left.sparkSession, folder.join_plan_url(name), plan_observation(name))
-    lefts = _placed(left, live, name, pairs, times[0], bound, is_left=True, statistics=statistics)
-    rights = _placed(right, live, name, pairs, times[1], bound, is_left=False, statistics=statistics)
+    lefts = _placed(left, plan_of(live, token), name, pairs, times[0], bound, is_left=True, statistics=statistics)
+    rights = _placed(right, plan_of(live, token), name, pairs, times[1], bound, is_left=False, statistics=statistics)
     joined = lefts.alias("l").join(rights.alias("r"), _condition(name, pairs, times, bound), how)
+    admit_at_start(joined, BuiltJoin(folder, name, token))
     return joined.select(*output_columns(left, right, pairs))
 
 
 def _prepare(folder: ControlFolder, name: str, spec: JoinSpec) -> None:
     """Ensure that a plan exists, without a hard end that nobody would move, and store the join's specification."""
+    check_unused(folder, name)
     known = folder.joins().get(name)
     if known is not None and folder.join_plan(name) is None:
         problem = f"its plan is gone from '{folder.location}', and what the join holds was placed by it"
@@ -116,6 +121,9 @@ def _prepare(folder: ControlFolder, name: str, spec: JoinSpec) -> None:
             [Problem(f"join '{name}'", problem, "Put the file back, or start on a new checkpoint and folder")]
         )
     plan = folder.change_join_plan(name, without_unfinished)
+    if known is None and plan.plans:
+        problem = f"the description of the join is gone from '{folder.location}', and what it holds was placed by it"
+        raise JoinError([Problem(f"join '{name}'", problem, "Put joins.json back")])
     if known is not None and plan.plans and known.bound != spec.bound:
         problem = f"was planned for {known.bound}, and is now {spec.bound}"
         raise JoinError([Problem(f"join '{name}'", problem, "Start it under another name, on a new checkpoint")])
@@ -125,7 +133,7 @@ def _prepare(folder: ControlFolder, name: str, spec: JoinSpec) -> None:
 
 def _placed(
     frame: DataFrame,
-    live: DataFrame,
+    plan: Column,
     name: str,
     pairs: Sequence[KeyPair],
     time: str,
@@ -143,7 +151,7 @@ def _placed(
     counted = observed(frame, name, keys, at, is_left=is_left, statistics=statistics)
     row = (F.col(_VERSIONS), key_hash, F.xxhash64(*hashable(frame, frame.columns)), at)
     cells = left_cells(*row) if is_left else right_cells(*row, bound)
-    with_versions = counted.withColumn(_VERSIONS, versions_of(plan_of(live), key_hash))
+    with_versions = counted.withColumn(_VERSIONS, versions_of(plan, key_hash))
     return with_versions.withColumn(f"{SALT}{name}", F.explode(cells)).drop(_VERSIONS)
 
 

@@ -41,6 +41,11 @@ def plan_observation(name: str) -> str:
     return f"{_PLAN}{name}"
 
 
+def left_observation(name: str) -> str:
+    """The name of the metric with the statistics of the left side."""
+    return f"{_LEFT}{name}"
+
+
 def observed(
     frame: DataFrame, name: str, keys: Sequence[Column], time: Column, *, is_left: bool, statistics: bool
 ) -> DataFrame:

@@ -1,135 +1,303 @@
 """What went over each edge in a batch and what each task did, from Spark's REST interface: free in the data path.
 
-Each task is given to the operator and replica that it was. A stage that unites several streams runs their tasks one
-stream after the other. So the tasks of a part stand in a row, and together they read what the part's exchange counted.
-Where that leaves more than one answer, it is not known.
+The executions of a session are read once for all queries that are followed. Spark keeps the last ones only
+(`spark.sql.ui.retainedExecutions`): a batch whose executions it has dropped is given up as soon as that is known.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakValueDictionary
 
 from foretide.metrics.batch import EdgeFlow, TaskRun
-from foretide.spark.progress.plan_graph import Exchange, PlanGraph, Scan, SparkStage, StageId
-from foretide.topology.shape import SHARED, PlanShape
+from foretide.spark.progress.plan_graph import PlanGraph, StageId
+from foretide.spark.progress.tasks import attribute, failed_attempts, read_task, seconds, with_tasks
+from foretide.spark.rest import RestUnavailableError, SparkRest
+from foretide.topology.shape import PlanShape
 
 if TYPE_CHECKING:
-    from foretide.spark.rest import SparkRest
-
+    from pyspark import SparkContext
 
 _BATCH = re.compile(r"runId = (\S+)\s+batch = (\d+)")
+_ALL = "sql?details=false&planDescription=false&offset=0&length=100000"
+_LIST_AFTER_SECONDS = 1.0
+"""A batch that finished so long ago and is not found is looked for in the list of all executions: an expensive one."""
+
+_LIST_PERIOD_SECONDS = 1.0
+_LOCK_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Flows:
-    """What went over each edge in a batch, and its tasks; None when Spark did not count them."""
+    """What went over each edge in a batch, and its tasks; None when Spark did not count them.
+
+    `counted` is False when no execution was found that did the batch's work.
+    """
 
     edges: Mapping[str, EdgeFlow] | None
     retried: bool = False
     tasks: tuple[TaskRun, ...] | None = None
+    counted: bool = True
 
 
 @dataclass
-class _Seen:
-    """What the executions of one batch have shown so far. Spark runs a batch as one execution inside another."""
+class _Batch:
+    """What the executions of one batch have shown so far. Some sinks run a batch as one execution inside another.
+
+    It has `ended` with its outer execution, which has the lower number; `alone` means that it did the work itself.
+    """
 
     worked: Mapping[str, Any] | None = None
     jobs: list[int] = field(default_factory=list)
-    complete: bool = False
+    ended: bool = False
+    alone: bool = False
+    read: set[int] = field(default_factory=set)
+    unread: set[int] = field(default_factory=set)
+
+    def note(self, execution: Mapping[str, Any]) -> None:
+        """Take in an execution. An outer one ends after all inner ones."""
+        number = execution["id"]
+        if execution["status"] == "RUNNING":
+            self.unread.add(number)
+            return
+        self.unread.discard(number)
+        self.read.add(number)
+        jobs = execution.get("successJobIds") or []
+        self.jobs += jobs
+        if jobs:
+            self.worked = execution
+        if number == execution["rootExecutionId"]:
+            self.ended, self.alone = True, bool(jobs)
+
+
+@dataclass
+class _Run:
+    """One run of a query: its batches that were not taken yet, the last one that was, and the last in Spark's list."""
+
+    batches: dict[int, _Batch] = field(default_factory=dict)
+    taken: int = -1
+    listed: int = -1
+
+    def batch(self, number: int) -> _Batch:
+        return self.batches.setdefault(number, _Batch())
+
+    def take(self, number: int) -> None:
+        self.taken = max(self.taken, number)
+        self.batches = {later: each for later, each in self.batches.items() if later > self.taken}
+
+
+class SparkExecutions:
+    """The executions of one application, each read once for all queries that are followed, from any thread."""
+
+    _shared: ClassVar[WeakValueDictionary[str, SparkExecutions]] = WeakValueDictionary()
+    _sharing: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, rest: SparkRest, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rest, self._clock = rest, clock
+        self._runs: dict[str, _Run] = {}
+        self._next = 0
+        self._listed_at = -_LIST_PERIOD_SECONDS
+        self._newest_listed = 0.0
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, context: SparkContext) -> SparkExecutions:
+        """The executions of a context: one reading, as long as somebody follows a query."""
+        with cls._sharing:
+            return cls._shared.setdefault(context.applicationId, cls(SparkRest.of(context)))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        if not self._lock.acquire(timeout=_LOCK_SECONDS):
+            raise RestUnavailableError(f"another request has not been answered for {_LOCK_SECONDS:g} s")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def follow(self, run_id: str) -> None:
+        """Keep what the executions of a run show, from the oldest on that Spark still has."""
+        with self._locked():
+            self._runs[run_id] = _Run()
+            try:
+                self._list()
+            except RestUnavailableError:
+                del self._runs[run_id]
+                raise
+
+    def forget(self, run_id: str) -> None:
+        """Keep nothing more of a run; close the connection when it was the last one."""
+        with self._locked():
+            self._runs.pop(run_id, None)
+            unused = not self._runs
+        if unused:
+            self.rest.close()
+
+    def take(self, run_id: str, batch: int, since: float, finished: float) -> _Batch | None:
+        """What is known of a batch that is over, once; None while there may be more to come.
+
+        Args:
+            run_id: The run of the query.
+            batch: The batch; earlier ones cannot be asked for any more.
+            since: When the batch finished, by the clock of this object.
+            finished: The same in seconds since 1970.
+        """
+        with self._locked():
+            run = self._runs[run_id]
+            found = run.batch(batch)
+            self._read_unread(found)
+            while not found.alone and self._read_next():
+                pass
+            if found.ended or self._is_gone(run, batch, since, finished):
+                run.take(batch)
+                return found
+            return None
+
+    def _read_unread(self, batch: _Batch) -> None:
+        """Read executions that were still running, or are only known from the list."""
+        for number in sorted(batch.unread):
+            execution = self._execution(number)
+            if execution is None:
+                batch.unread.discard(number)
+            else:
+                batch.note(execution)
+
+    def _read_next(self) -> bool:
+        """Read the next execution; False when there is none yet."""
+        execution = self._execution(self._next)
+        if execution is None:
+            return False
+        self._next += 1
+        run, number = self._run_of(execution)
+        if run is not None:
+            run.batch(number).note(execution)
+        return True
+
+    def _is_gone(self, run: _Run, number: int, since: float, finished: float) -> bool:
+        """Whether Spark has nothing more of a batch: a list made after the batch has later executions, but not its own.
+
+        Spark takes in what happens to executions in order, so that later ones are listed only after all of the batch.
+        """
+        now, batch = self._clock(), run.batch(number)
+        if now - since >= _LIST_AFTER_SECONDS and now - self._listed_at >= _LIST_PERIOD_SECONDS:
+            self._list()
+            self._read_unread(batch)
+        passed = self._listed_at >= since and (run.listed > number or self._newest_listed > finished)
+        return batch.ended or (passed and not batch.unread)
+
+    def _list(self) -> None:
+        """Find all executions of the runs that are followed, also those that Spark lists late or out of order."""
+        self._listed_at = self._clock()
+        for entry in self.rest.get(_ALL) or []:
+            self._next = max(self._next, entry["id"] + 1)
+            self._newest_listed = max(self._newest_listed, seconds(entry["submissionTime"]))
+            run, number = self._run_of(entry)
+            if run is not None:
+                run.listed = max(run.listed, number)
+                batch = run.batch(number)
+                batch.unread |= {entry["id"]} - batch.read
+
+    def _execution(self, number: int) -> Any:
+        return self.rest.get(f"sql/{number}?details=true&planDescription=false")
+
+    def _run_of(self, execution: Mapping[str, Any]) -> tuple[_Run | None, int]:
+        """The run and the batch that an execution belongs to; no run if nobody will ask for it."""
+        found = _BATCH.search(execution["description"])
+        run = self._runs.get(found.group(1)) if found else None
+        number = int(found.group(2)) if found else -1
+        return (None, number) if run is None or number <= run.taken else (run, number)
 
 
 class Executions:
-    """Walks the executions of one run of a query in the order of their ids, each once."""
+    """The executions of one run of a query, batch by batch."""
 
-    def __init__(self, rest: SparkRest, run_id: str, shape: PlanShape | None = None) -> None:
-        self._rest = rest
-        self._run_id = run_id
+    def __init__(self, executions: SparkExecutions, run_id: str, shape: PlanShape | None = None) -> None:
+        self._executions, self._rest, self._run_id = executions, executions.rest, run_id
         self._shape = shape or PlanShape()
-        self._next: int | None = None
-        self._seen: dict[int, _Seen] = {}
+        executions.follow(run_id)
 
-    def flows(self, batch: int, *, per_task: bool = True) -> Flows | None:
-        """What went over each edge in a batch; None when it is not to be had yet."""
-        self._walk()
-        seen = self._seen.get(batch, _Seen())
-        if not seen.complete:
+    def close(self) -> None:
+        """Follow the run no longer."""
+        self._executions.forget(self._run_id)
+
+    def flows(
+        self,
+        batch: int,
+        since: float = 0.0,
+        finished: float = 0.0,
+        *,
+        per_task: bool = True,
+        suspicious: bool = False,
+    ) -> Flows | None:
+        """What went over each edge in a batch; None when it is not to be had yet.
+
+        Args:
+            batch: The batch; earlier ones cannot be asked for any more.
+            since: When the batch finished (monotonic).
+            finished: The same in seconds since 1970.
+            per_task: Whether to read its tasks too.
+            suspicious: Whether to look for retried tasks even if Spark's counts agree.
+        """
+        seen = self._executions.take(self._run_id, batch, since, finished)
+        if seen is None:
             return None
-        self._seen = {number: later for number, later in self._seen.items() if number > batch}
-        if seen.worked is None:  # the batch ran, but Spark counted nothing of it
-            return Flows(None)
-        numbers = self._stages_of(max(seen.jobs)) if per_task else []
+        if seen.worked is None:
+            return Flows(None, counted=False)
+        numbers = self._stages_of(max(seen.jobs)) or [] if per_task else []
         graph = PlanGraph(seen.worked["nodes"], seen.worked["edges"], numbers)
-        tasks = tuple(self._tasks(graph, numbers)) if per_task else None
+        tasks = self._tasks(graph, numbers) if per_task else None
         edges = {each.edge: each for each in graph.exchanges.values() if each.edge is not None}
         if tasks is None:
             flows = {name: each.flow for name, each in edges.items()}
         else:
             flows = {name: with_tasks(each.flow, name, each.pool, tasks) for name, each in edges.items()}
         differ = any(flow.read != flow.written * flow.readers for flow in flows.values())
-        return Flows(flows or None, differ and self._was_retried(seen), tasks)
-
-    def _walk(self) -> None:
-        """Look at every execution that is there, up to one of ours that still runs."""
-        if self._next is None:
-            self._next = self._first()
-        while execution := self._rest.get(f"sql/{self._next}?details=true&planDescription=false"):
-            batch = self._batch_of(execution)
-            if batch is not None:
-                if execution["status"] == "RUNNING":
-                    break
-                self._note(self._seen.setdefault(batch, _Seen()), execution)
-            self._next += 1
-
-    def _note(self, seen: _Seen, execution: dict[str, Any]) -> None:
-        """An outer execution ends after the inner one that did the work, so once it has ended the batch is complete."""
-        jobs = execution.get("successJobIds") or []
-        seen.jobs += jobs
-        if jobs:
-            seen.worked = execution
-        seen.complete |= execution["id"] == execution["rootExecutionId"]
-
-    def _first(self) -> int:
-        """The id to begin with: the oldest execution of this run that Spark still has."""
-        listed = self._rest.get("sql?details=false&planDescription=false&offset=0&length=100000") or []
-        ours = [entry["id"] for entry in listed if self._run_id in entry["description"]]
-        return min(ours, default=max((entry["id"] for entry in listed), default=-1) + 1)
-
-    def _batch_of(self, execution: dict[str, Any]) -> int | None:
-        found = _BATCH.search(execution["description"])
-        return int(found.group(2)) if found and found.group(1) == self._run_id else None
+        return Flows(flows or None, (differ or suspicious) and self._may_be_retried(seen), tasks)
 
     # ---- tasks
 
-    def _stages_of(self, job: int) -> list[int]:
-        return (self._rest.get(f"jobs/{job}") or {}).get("stageIds") or []
+    def _stages_of(self, job: int) -> list[int] | None:
+        found = self._rest.get(f"jobs/{job}")
+        return None if found is None else found.get("stageIds") or []
 
-    def _tasks(self, graph: PlanGraph, numbers: Sequence[int]) -> list[TaskRun]:
-        """Every task of the batch's stages with its operator: those that succeeded in order, then those that failed."""
-        stages = graph.stages(_last_stage(graph, numbers))
-        listed = [(stage, self._runs_of(stage.id)) for stage in stages]
+    def _tasks(self, graph: PlanGraph, numbers: Sequence[int]) -> tuple[TaskRun, ...] | None:
+        """Every task of the batch's stages with its operator: those that succeeded in order, then those that failed.
+
+        None when Spark has dropped all stages.
+        """
+        found = [(stage, self._runs_of(stage.id)) for stage in graph.stages(_last_stage(graph, numbers))]
+        if all(runs is None for _, runs in found):
+            return None
+        listed = [(stage, runs or ([], {})) for stage, runs in found]
         done = attribute([(stage, runs) for stage, (runs, _) in listed], self._shape)
         failed, sizes = [failed for _, (_, failed) in listed], [len(runs) for _, (runs, _) in listed]
-        return [*done, *failed_attempts(done, failed, sizes)]
+        return (*done, *failed_attempts(done, failed, sizes))
 
-    def _runs_of(self, stage: StageId) -> tuple[list[TaskRun], dict[int, TaskRun]]:
+    def _runs_of(self, stage: StageId) -> tuple[list[TaskRun], dict[int, TaskRun]] | None:
         """The tasks of a stage that succeeded, in order, and attempts that failed, by the number of the task."""
-        found = self._rest.get(f"stages/{stage[0]}/{stage[1]}?details=true&withSummaries=false") or {}
+        found = self._rest.get(f"stages/{stage[0]}/{stage[1]}?details=true&withSummaries=false")
+        if found is None:
+            return None
         submitted = found.get("submissionTime")
         since = seconds(submitted) if submitted else None
         tasks = sorted((found.get("tasks") or {}).values(), key=lambda task: task["index"])
         done = [read_task(task, since) for task in tasks if task["status"] == "SUCCESS"]
         return done, {task["index"]: read_task(task, since) for task in tasks if task["status"] == "FAILED"}
 
-    def _was_retried(self, seen: _Seen) -> bool:
-        return any(
-            stage["attemptId"] > 0 or stage["numFailedTasks"] or stage["numKilledTasks"]
-            for job in seen.jobs
-            for number in self._stages_of(job)
-            for stage in self._rest.get(f"stages/{number}") or []
+    def _may_be_retried(self, seen: _Batch) -> bool:
+        """Whether tasks were retried, or Spark has dropped the stages, so that nobody can tell."""
+        stages = [self._stages_of(job) for job in seen.jobs]
+        attempts = [self._rest.get(f"stages/{number}") for numbers in stages for number in numbers or ()]
+        return not (all(stages) and all(attempts)) or any(
+            each["attemptId"] > 0 or each["numFailedTasks"] or each["numKilledTasks"]
+            for stage in attempts
+            for each in stage
         )
 
 
@@ -140,170 +308,3 @@ def _last_stage(graph: PlanGraph, numbers: Sequence[int]) -> StageId | None:
     last = max(numbers)
     attempts = [each.read_by[1] for each in graph.exchanges.values() if each.read_by and each.read_by[0] == last]
     return last, max(attempts, default=0)
-
-
-# ---- tasks and their operators
-
-
-def read_task(task: Mapping[str, Any], submitted: float | None) -> TaskRun:
-    """A task by itself, before its operator is known. `submitted` is when its stage was ready to run."""
-    metrics = task.get("taskMetrics") or {}
-    read, written = metrics.get("shuffleReadMetrics", {}), metrics.get("shuffleWriteMetrics", {})
-    given, made = metrics.get("inputMetrics", {}), metrics.get("outputMetrics", {})
-    waited = 0.0 if submitted is None else max(0.0, (seconds(task["launchTime"]) - submitted) * 1000)
-    return TaskRun(
-        operator=None,
-        task=None,
-        edge=None,
-        feeds=None,
-        passing=False,
-        worker=task["executorId"],
-        host=task["host"],
-        waited_ms=waited,
-        run_ms=metrics.get("executorRunTime", 0),
-        cpu_ms=metrics.get("executorCpuTime", 0) / 1e6,
-        deserialize_ms=metrics.get("executorDeserializeTime", 0),
-        gc_ms=metrics.get("jvmGcTime", 0),
-        fetch_wait_ms=read.get("fetchWaitTime", 0),
-        write_ms=written.get("writeTime", 0) / 1e6,
-        rows_in=read.get("recordsRead", 0) + given.get("recordsRead", 0),
-        rows_out=written.get("recordsWritten", 0) + made.get("recordsWritten", 0),
-        bytes_read=read.get("localBytesRead", 0) + read.get("remoteBytesRead", 0),
-        bytes_written=written.get("bytesWritten", 0),
-        spilled_bytes=metrics.get("diskBytesSpilled", 0),
-        failed=task["status"] == "FAILED",
-    )
-
-
-def seconds(stamp: str) -> float:
-    """Spark's way to write a time, in seconds since 1970.
-
-    >>> seconds("1970-01-01T00:00:01.500GMT")
-    1.5
-    """
-    return datetime.fromisoformat(stamp.replace("GMT", "+00:00")).timestamp()
-
-
-def attribute(stages: Sequence[tuple[SparkStage, Sequence[TaskRun]]], shape: PlanShape) -> list[TaskRun]:
-    """The tasks of all stages, in the order of their numbers, each with its operator as far as it can be told."""
-    operators = _Operators([stage for stage, _ in stages], shape)
-    return [run for stage, runs in stages for run in _of_stage(stage, runs, operators)]
-
-
-def failed_attempts(
-    done: Sequence[TaskRun], failed: Sequence[Mapping[int, TaskRun]], sizes: Sequence[int]
-) -> Iterator[TaskRun]:
-    """Attempts that failed, stage by stage, as what the attempts were that took their place, with their tuples."""
-    begin = 0
-    for attempts, size in zip(failed, sizes, strict=True):
-        for number, attempt in attempts.items():
-            other = done[begin + number] if number < size else attempt
-            yield replace(attempt, operator=other.operator, task=other.task, edge=other.edge, rows_in=other.rows_in)
-        begin += size
-
-
-@dataclass(frozen=True)
-class _Operators:
-    """Who does the work behind what a stage reads."""
-
-    stages: Sequence[SparkStage]
-    shape: PlanShape
-
-    def marks(self, stage: SparkStage, place: int) -> dict[str, Any]:
-        """What the tasks of a part are: whose, from where, to where."""
-        first, operator = stage.parts[place][0], self.of(stage, place)
-        edge = first.edge if isinstance(first, Exchange) else None
-        behind = self.shape.after(operator) if stage.own else None
-        inside = stage.own and operator is not None and behind == operator
-        own = isinstance(first, Exchange) and first.edge is None
-        return {
-            "operator": operator,
-            "edge": edge,
-            "feeds": stage.feeds or (None if inside else behind),
-            "passing": edge is not None and edge.endswith(SHARED),
-            "inner": inside,
-            "later": own and operator is not None and isinstance(first, Exchange) and self._writer(first) == operator,
-        }
-
-    def of(self, stage: SparkStage, place: int) -> str | None:
-        """The operator of the part at a place of a stage."""
-        part = stage.parts[place]
-        scans = [number for number, inputs in enumerate(stage.parts) if isinstance(inputs[0], Scan)]
-        first = part[0]
-        if isinstance(first, Scan):
-            return self.shape.scan(stage.feeds, scans.index(place), len(scans))
-        if first.edge is not None:
-            return first.edge.removesuffix(SHARED)
-        return self.shape.after(self._writer(first))
-
-    def _writer(self, exchange: Exchange) -> str | None:
-        found = [
-            operator
-            for stage in self.stages
-            if stage.id == exchange.written_by
-            for place in range(len(stage.parts))
-            if (operator := self.of(stage, place))
-        ]
-        return found[0] if found else None
-
-
-def _of_stage(stage: SparkStage, runs: Sequence[TaskRun], operators: _Operators) -> Iterator[TaskRun]:
-    where = dict(_places(stage, runs))
-    for number, run in enumerate(runs):
-        found = next(((place, begin) for place, (begin, end) in where.items() if begin <= number < end), None)
-        if found is None:
-            yield replace(run, feeds=stage.feeds)
-            continue
-        place, begin = found
-        yield replace(run, task=number - begin, **operators.marks(stage, place))
-
-
-def _places(stage: SparkStage, runs: Sequence[TaskRun]) -> Iterator[tuple[int, tuple[int, int]]]:
-    """From which task to which each part of a stage goes, for those where that is certain."""
-    sizes = [_size(part) for part in stage.parts]
-    unknown = sizes.count(None)
-    known = sum(size for size in sizes if size is not None)
-    if unknown == 1 and known <= len(runs):
-        sizes = [len(runs) - known if size is None else size for size in sizes]
-    if None not in sizes and sum(size or 0 for size in sizes) == len(runs):
-        yield from _in_a_row(stage, [size or 0 for size in sizes], runs)
-    else:
-        yield from _by_their_sums(stage, runs)
-
-
-def _size(part: tuple[Exchange | Scan, ...]) -> int | None:
-    return next((each.pool for each in part if isinstance(each, Exchange)), None)
-
-
-def _in_a_row(stage: SparkStage, sizes: list[int], runs: Sequence[TaskRun]) -> Iterator[tuple[int, tuple[int, int]]]:
-    begin = 0
-    for place, size in enumerate(sizes):
-        if _agrees(stage.parts[place], runs[begin : begin + size]):
-            yield place, (begin, begin + size)
-        begin += size
-
-
-def _by_their_sums(stage: SparkStage, runs: Sequence[TaskRun]) -> Iterator[tuple[int, tuple[int, int]]]:
-    for place, part in enumerate(stage.parts):
-        size = _size(part)
-        if size is None:
-            continue
-        fitting = [at for at in range(len(runs) - size + 1) if _agrees(part, runs[at : at + size])]
-        if len(fitting) == 1:
-            yield place, (fitting[0], fitting[0] + size)
-
-
-def _agrees(part: tuple[Exchange | Scan, ...], runs: Sequence[TaskRun]) -> bool:
-    """Whether tasks together read what the exchanges of a part counted; a scan, and a shared exchange, says nothing."""
-    counted = [each.flow for each in part if isinstance(each, Exchange)]
-    if len(counted) < len(part) or any(flow.readers > 1 for flow in counted):
-        return True
-    return sum(run.rows_in for run in runs) == sum(flow.read for flow in counted)
-
-
-def with_tasks(flow: EdgeFlow, edge: str, pool: int, runs: Sequence[TaskRun]) -> EdgeFlow:
-    """An edge with rows and busy time of each of its tasks, where they are known."""
-    mine = [run for run in runs if run.edge == edge and not run.passing and not run.failed]
-    if len(mine) != pool:
-        return replace(flow, per_task=(flow.read,)) if pool == 1 and flow.readers == 1 else flow
-    return replace(flow, per_task=tuple(run.rows_in for run in mine), busy_ms=tuple(int(run.run_ms) for run in mine))

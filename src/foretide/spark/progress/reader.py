@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,8 @@ from foretide.metrics.batch import BatchReport, BoltTimes, EventTimes, StateSize
 from foretide.spark.compile.timing import EVENT_TIMES, read_event_times
 from foretide.spark.edges import OBSERVATION, RECEIVED, SENT
 from foretide.spark.joins.statistics import joins_seen
-from foretide.spark.progress.executions import Executions, Flows
-from foretide.spark.rest import RestUnavailableError, SparkRest
+from foretide.spark.progress.executions import Executions, Flows, SparkExecutions
+from foretide.spark.rest import RestUnavailableError
 from foretide.spark.sources.registry import source_range
 
 if TYPE_CHECKING:
@@ -31,18 +31,29 @@ _PATIENCE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class QueryState:
-    """Whether a query is active, whether a batch is under way, and the error it failed with."""
+    """Whether a query is active, whether a batch is under way, the error it failed with, and its last batch.
+
+    `last_batch` is -1 before the first one has ended, or where it is not known.
+    """
 
     active: bool
     busy: bool
     error: str | None
+    last_batch: int = -1
+
+
+def last_batch(query: Any) -> int:
+    """The last batch of a query that has ended: a cheap question, as fetching the whole progress is expensive."""
+    java_query: Any = getattr(query, "_jsq", None)
+    latest = None if java_query is None else java_query.lastProgress()
+    return -1 if latest is None else int(latest.batchId())
 
 
 class QueryReader:
     """Turns the progress of one run of a query into reports, each batch once, in order.
 
     Reports come a little after the batch: Spark's metrics of an execution arrive by its event queue. A batch whose
-    metrics do not come within `patience` seconds is reported without them.
+    metrics are not there `patience` seconds after it finished is reported without them.
     """
 
     def __init__(
@@ -61,28 +72,30 @@ class QueryReader:
         self._waiting: deque[tuple[float, StreamingQueryProgress]] = deque()
         self._per_task_every, self._patience = per_task_every, patience
         self._next_per_task = 0.0
-        self._rest: SparkRest | None = None
         self._executions: Executions | None = None
         self.unavailable: str | None = None
 
     def state(self) -> QueryState:
         """How the query is at this moment."""
-        failed = self._query.exception()
-        busy = bool(self._query.status.get("isTriggerActive"))
-        return QueryState(self._query.isActive, busy, str(failed) if failed else None)
+        active = bool(self._query.isActive)
+        busy = active and bool(self._query.status.get("isTriggerActive"))
+        failed = None if active else self._query.exception()
+        return QueryState(active, busy, str(failed) if failed else None, last_batch(self._query))
 
     def reports(self) -> list[BatchReport]:
         """The batches that finished since the last call."""
         now = time.monotonic()
-        self._waiting.extend((now, progress) for progress in self._new_progress())
+        self._waiting.extend((now - _age(progress), progress) for progress in self._new_progress())
         reports = []
         while self._waiting:
             since, progress = self._waiting[0]
-            flows = self._flows(progress.batchId)
+            flows = self._flows(progress.batchId, since, _finished(progress), suspicious=_ids_differ(progress))
             if flows is None and self.unavailable is None and now - since < self._patience:
                 break
             self._waiting.popleft()
-            reports.append(read_report(progress, flows, self._timers.since_last() if self._timers else {}))
+            report = read_report(progress, flows, self._timers.since_last() if self._timers else {}, self._shape)
+            missed = flows is None or (not flows.counted and report.input_rows > 0)
+            reports.append(replace(report, unaudited=missed and self.unavailable is None))
         return reports
 
     def _new_progress(self) -> list[StreamingQueryProgress]:
@@ -98,22 +111,20 @@ class QueryReader:
         return new
 
     def _may_have_finished(self) -> bool:
-        """Whether there may be a batch to report: a cheap question, as fetching the whole progress is expensive."""
-        java_query: Any = getattr(self._query, "_jsq", None)
-        latest = None if java_query is None else java_query.lastProgress()
-        return java_query is None or (latest is not None and latest.batchId() > self._last)
+        """Whether there may be a batch to report."""
+        return not hasattr(self._query, "_jsq") or last_batch(self._query) > self._last
 
     def prepare(self) -> None:
         """Connect before the first batch ends: Spark's REST interface takes seconds to answer for the first time."""
-        self._flows(batch=-1)
+        self._flows(-1, time.monotonic(), time.time())
 
-    def _flows(self, batch: int) -> Flows | None:
+    def _flows(self, batch: int, since: float, finished: float, *, suspicious: bool = False) -> Flows | None:
         per_task = time.monotonic() >= self._next_per_task
         try:
             if self._executions is None:
-                self._rest = SparkRest.of(SparkContext.getOrCreate())
-                self._executions = Executions(self._rest, str(self._query.runId), self._shape)
-            flows = self._executions.flows(batch, per_task=per_task)
+                executions = SparkExecutions.of(SparkContext.getOrCreate())
+                self._executions = Executions(executions, str(self._query.runId), self._shape)
+            flows = self._executions.flows(batch, since, finished, per_task=per_task, suspicious=suspicious)
         except RestUnavailableError as error:
             self.unavailable = str(error)
             return None
@@ -128,22 +139,25 @@ class QueryReader:
         return bool(self._waiting)
 
     def close(self) -> None:
-        """Close the connection to Spark's REST interface."""
-        if self._rest is not None:
-            self._rest.close()
+        """Follow the query no longer; the last one closes the connection to Spark's REST interface."""
+        executions, self._executions = self._executions, None
+        if executions is not None:
+            executions.close()
 
 
 def read_report(
-    progress: StreamingQueryProgress, flows: Flows | None = None, python: dict[str, BoltTimes] | None = None
+    progress: StreamingQueryProgress,
+    flows: Flows | None = None,
+    python: dict[str, BoltTimes] | None = None,
+    shape: PlanShape | None = None,
 ) -> BatchReport:
     """The report of a batch from the query's progress, Spark's REST interface (`flows`) and the Python bolts."""
-    duration = progress.durationMs.get("triggerExecution", 0) / 1000
     observed = progress.observedMetrics
     routes = observed.get(OBSERVATION)
     return BatchReport(
         batch=progress.batchId,
-        finished=datetime.fromisoformat(progress.timestamp).timestamp() + duration,
-        duration=duration,
+        finished=_finished(progress),
+        duration=_duration(progress),
         input_rows=progress.numInputRows,
         route_version=None if routes is None else routes["version"],
         edges=None if flows is None else flows.edges,
@@ -154,11 +168,12 @@ def read_report(
                 _offset(source.latestOffset),
                 source.numInputRows,
                 source.description,
+                {} if shape is None else shape.topics,
             )
             for source in progress.sources
         ),
         ids=_ids(observed),
-        retried=flows is not None and flows.retried,
+        retried=_ids_differ(progress) if flows is None or not flows.counted else flows.retried,
         stateful=bool(progress.stateOperators),
         tasks=None if flows is None else flows.tasks,
         phases=dict(progress.durationMs),
@@ -168,6 +183,19 @@ def read_report(
         watermark=_watermark(progress.eventTime),
         joins=joins_seen(observed),
     )
+
+
+def _finished(progress: StreamingQueryProgress) -> float:
+    return datetime.fromisoformat(progress.timestamp).timestamp() + _duration(progress)
+
+
+def _age(progress: StreamingQueryProgress) -> float:
+    """Seconds since a batch finished."""
+    return max(0.0, time.time() - _finished(progress))
+
+
+def _duration(progress: StreamingQueryProgress) -> float:
+    return progress.durationMs.get("triggerExecution", 0) / 1000
 
 
 def _event_times(observed: Any) -> dict[str, EventTimes]:
@@ -196,6 +224,10 @@ def _watermark(event_time: Any) -> float | None:
 def _offset(text: Any) -> dict[str, Any]:
     value = json.loads(text) if isinstance(text, str) and text.startswith("{") else text
     return value if isinstance(value, dict) else {}
+
+
+def _ids_differ(progress: StreamingQueryProgress) -> bool:
+    return any(not ids.agree for ids in _ids(progress.observedMetrics).values())
 
 
 def _ids(observed: Any) -> dict[str, TupleIds]:

@@ -7,7 +7,7 @@ a source whose record says `live_admission` reads it before every batch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -28,21 +28,34 @@ Offset = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class LoadContext:
-    """Where a stream is read. With `once_only` (at-most-once) no row may be handed out a second time."""
+    """Where a stream is read. With `once_only` (at-most-once) no row may be handed out a second time.
+
+    A source whose records have a timestamp puts it, in microseconds since 1970, into the column `timestamp_column`, and
+    one that reads partitions puts the number of a record's partition into `partition_column`.
+    """
 
     spark: SparkSession
     spout: str
     folder: ControlFolder
     once_only: bool = False
+    timestamp_column: str | None = None
+    partition_column: str | None = None
 
 
 @dataclass(frozen=True)
 class RowCounts:
-    """What the offsets of a batch tell: the spout, rows taken, and rows that were due but not taken (the lag)."""
+    """What the offsets of a batch tell: the spout, rows taken, and rows that were due but not taken (the lag).
+
+    `topic` is the name of what was read, by which the spout is found where offsets do not have it. With `gaps`, offsets
+    may be skipped: `rows` is a bound from above, and what Spark counted is right.
+    """
 
     spout: str | None = None
     rows: int | None = None
     backlog: int | None = None
+    topic: str | None = None
+    partition_lag: Mapping[str, int] = field(default_factory=dict)
+    gaps: bool = False
 
 
 class SourcePort(Generic[S]):
@@ -76,6 +89,14 @@ class SourcePort(Generic[S]):
     def arrival_times(self, taken: SourceRange, rows: NDArray[np.int_]) -> NDArray[np.float64] | None:  # noqa: ARG002
         """When the rows at these places of the batch, in ascending order, arrived: seconds after the origin."""
         return None
+
+    def arrival_process(self, taken: SourceRange) -> tuple[float | None, float | None] | None:  # noqa: ARG002
+        """Arrivals a second and their squared variation coefficient, where `arrival_times` cannot tell them."""
+        return None
+
+    def partition_times(self, taken: SourceRange, shares: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:  # noqa: ARG002
+        """When these shares of each partition's rows had arrived, in seconds since 1970."""
+        return {}
 
     def input_table(self, taken: SourceRange) -> pa.Table | None:  # noqa: ARG002
         """All rows with a payload that the source hands out, made again to verify results."""

@@ -6,12 +6,14 @@ A new kind is a record in `foretide.topology.sources`, a file beside this one, a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from foretide.metrics.batch import SourceRange
+from foretide.spark.sources.kafka import KafkaPort
 from foretide.spark.sources.port import LoadContext, RowCounts, SourcePort
 from foretide.spark.sources.replay import ReplaySource
-from foretide.topology.sources import Files, Rate, Replay, Socket, Source, Stream
+from foretide.topology.sources import Files, KafkaSource, Rate, Replay, Socket, Source, Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,6 +62,7 @@ class StreamSource(SourcePort[Stream]):
 
 PORTS: Mapping[type[Source], type[SourcePort[Any]]] = {
     Replay: ReplaySource,
+    KafkaSource: KafkaPort,
     Rate: RateSource,
     Files: FilesSource,
     Socket: SocketSource,
@@ -72,8 +75,20 @@ def source_port(source: Source) -> SourcePort[Any]:
     return PORTS[type(source)](source)
 
 
-def source_range(start: Offset, end: Offset, latest: Offset, input_rows: int, description: str = "") -> SourceRange:
-    """What a batch took from a source, read from the offsets in Spark's progress. Every kind knows its own offsets."""
+def source_range(
+    start: Offset,
+    end: Offset,
+    latest: Offset,
+    input_rows: int,
+    description: str = "",
+    spout_of: Mapping[str, str] = MappingProxyType({}),
+) -> SourceRange:
+    """What a batch took from a source, read from the offsets in Spark's progress. Every kind knows its own offsets.
+
+    `spout_of` has the spouts that are told by the topic they read.
+    """
     counts = (port.read_offsets(start, end, latest) for port in PORTS.values())
     known = next((each for each in counts if each is not None), RowCounts())
-    return SourceRange(input_rows, description, start, end, known.spout, known.rows, known.backlog)
+    spout = known.spout or spout_of.get(known.topic or "")
+    rows = min(input_rows if known.rows is None else known.rows, input_rows) if known.gaps else known.rows
+    return SourceRange(input_rows, description, start, end, spout, rows, known.backlog, known.partition_lag)

@@ -8,6 +8,7 @@ Spark asks how far it may go: it changes while the query runs. Only this module 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from foretide.control_folder.filesystem import local_path
 from foretide.control_folder.folder import ControlFolder
-from foretide.errors import WorkloadError
+from foretide.errors import ForetideError, WorkloadError
 from foretide.spark.sources.port import LoadContext, RowCounts, SourcePort
 from foretide.spark.sources.replay_plan import CHUNK_ROWS, ReplayPlan
 from foretide.topology.sources import Replay
@@ -143,6 +144,7 @@ class ReplayReader(DataSourceStreamReader):
         self._plan = ReplayPlan.from_json(plan)
         self._spout, self._control_folder, self._once_only = spout, control_folder, once_only
         self._latest: Offset | None = None
+        self._limits: Mapping[str, int] = {}
 
     def initialOffset(self) -> Offset:  # noqa: N802
         """Row 0, now."""
@@ -153,8 +155,14 @@ class ReplayReader(DataSourceStreamReader):
         elapsed = time.time() - start["origin_ms"] / 1000
         due = max(start["row"], self._plan.available(elapsed, start["row"]))
         self._latest = {**start, "row": due}
-        max_rows = ControlFolder(self._control_folder).orders.admission().get(self._spout, self._plan.source.max_rows)
+        max_rows = self._admission().get(self._spout, self._plan.source.max_rows)
         return {**start, "row": due if max_rows is None else min(due, start["row"] + max_rows)}
+
+    def _admission(self) -> Mapping[str, int]:
+        """The limits in the control folder. If they cannot be read, those that were read last stay in force."""
+        with suppress(ForetideError):
+            self._limits = ControlFolder(self._control_folder).orders.admission()
+        return self._limits
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
         """What is due by now: the distance to what was read is the backlog."""

@@ -7,9 +7,7 @@ orders with vehicle positions; hot cells are found and split while it runs.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -17,25 +15,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from foretide.apps.app import APPS, Load, find_app
 from foretide.apps.experiment import Verification, cpu_hog, origin_of, pin, pin_executors
-from foretide.apps.taxi_join import City, build
-from foretide.cli.console import DurationOption, JsonOption, PlotOption, check_at_least
-from foretide.cli.run import AppRun, spark_session, warm_up
+from foretide.cli.console import Console, DurationOption, JsonOption, PlotOption, check_plot, print_json
+from foretide.cli.running.application import AppRun, spark_session, target_verdict, warm_up
+from foretide.cli.running.demo_join import join
+from foretide.cli.running.demo_real_time import check_connector, show_real_time
+from foretide.cli.running.preflight import (
+    SPARK_LOG,
+    check_home,
+    check_load,
+    check_temporary,
+    ended_by_signals,
+    only_run,
+    run_folder,
+)
 from foretide.control.decisions.explain import summary
-from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control.world.setup import Latency
-from foretide.control_folder.folder import ControlFolder
 from foretide.errors import EnvironmentNotReadyError
-from foretide.joins.settings import WindowSettings
 from foretide.reports import BatchRow, Disturbances, PlottedRun, draw_comparison
 from foretide.runtime.loop.attach import control
 from foretide.settings.load import load_settings
-from foretide.settings.settings import Settings
 from foretide.spark.executors import driver_pid
+from foretide.topology.modes import MICRO_BATCH, REAL_TIME, Mode
 
 if TYPE_CHECKING:
     from foretide.control.decisions.decision import Decision
@@ -44,11 +48,13 @@ if TYPE_CHECKING:
 
 _APP = "url-count"
 _SLOWED, _OTHER = "0", "1"
-_LINE_SECONDS, _JOIN_LINE_SECONDS = 4.0, 5.0
+_NAME = "demo-url-count"
+_LINE_SECONDS = 4.0
 _BUSY_LOOPS = 24
 _SURGE = 1.6
 _FORECAST_SECONDS = 10.0
 
+_TARGET = Latency(p99="3s")
 app = typer.Typer(help="Run a demonstration.", no_args_is_help=True)
 
 
@@ -61,6 +67,7 @@ class DemoRun:
     decisions: list[tuple[float, str]] = field(default_factory=list)
     forecasts: list[tuple[float, float]] = field(default_factory=list)
     verification: Verification | None = None
+    target: dict[str, Any] | None = None
 
     def worst_p99(self, start: float, end: float) -> float | None:
         """The worst p99 of the batches that ended in a part of the run."""
@@ -68,40 +75,75 @@ class DemoRun:
         return max(found) if found else None
 
 
+_RATES = {MICRO_BATCH.name: 6_000.0, REAL_TIME.name: 300.0}
+
+
 @app.command("url-count")
 def url_count(
     duration: Annotated[
         float, DurationOption(show_default="48s", help="Length of each of the two runs, at least 20s.")
     ] = 48.0,
-    rate: Annotated[float, typer.Option(min=100, help="Mean rows per second before the surge.")] = 6_000.0,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            show_default="300, in micro-batch mode 6000", help="Mean rows per second before the surge, at least 100."
+        ),
+    ] = None,
     plot: PlotOption = Path("foretide-demo.png"),
+    mode: Annotated[
+        Mode, typer.Option(help="Real-time mode reads from a Kafka broker of its own; micro-batch mode needs none.")
+    ] = "real-time",
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Slow an executor down and let the load surge, without control and with it.
+    """Slow an executor down, without control and with it. In micro-batch mode the load surges, too.
 
     Both runs take about two minutes together. A table and a plot compare their latencies.
     """
-    check_at_least(20, duration)
+    check_load(duration, _RATES[mode] if rate is None else rate, 20, 100)
+    _check_plot(plot)
+    check_temporary()
+    check_home()
+    if not hasattr(os, "sched_setaffinity"):
+        raise EnvironmentNotReadyError("this demonstration requires Linux: it gives each executor a core of its own")
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
+    if mode == REAL_TIME.name and (reason := check_connector()) is not None:
+        console.print(f"Real-time mode cannot be shown: {reason}\nMicro-batch mode is shown instead.", style="yellow")
+        mode, rate = "micro-batch", None
+    rate = _RATES[mode] if rate is None else rate
+    if mode == REAL_TIME.name:
+        with ended_by_signals(), only_run(_NAME) as tell, run_folder("demo") as folder:
+            exact = show_real_time(duration, rate, plot, folder, tell, console, as_json=as_json)
+        if not exact:
+            raise typer.Exit(1)
+        return
     disturbances = Disturbances(slow_at=duration / 4, surge_at=duration * 2 / 3, end=duration)
-    log_file = Path(tempfile.gettempdir()) / "foretide-demo-spark.log"
-    with spark_session("local-cluster[2,1,1024]", "foretide-demo", 2, log_file, console) as spark:
+    with (
+        ended_by_signals(),
+        only_run(_NAME) as tell,
+        run_folder("demo") as folder,
+        spark_session("local-cluster[2,1,1024]", "foretide-demo", 2, folder / SPARK_LOG, console) as spark,
+    ):
         warm_up(spark, find_app(_APP), console, Load(seconds=60.0, rate=rate), short_batches=5)
         cores = _pin_to_cores(spark.sparkContext)
-        with tempfile.TemporaryDirectory(prefix="foretide-demo-") as folder:
-            runs = [
-                _run(spark, Path(folder) / name, disturbances, rate, cores, console, controlled=controlled)
-                for name, controlled in (("off", False), ("on", True))
-            ]
+        runs = []
+        for name, controlled in (("off", False), ("on", True)):
+            tell(folder / name / "checkpoint" / "foretide")
+            runs.append(_run(spark, folder / name, disturbances, rate, cores, console, controlled=controlled))
     if plot is not None:
         _draw(runs, disturbances, plot, console)
     if as_json:
-        typer.echo(json.dumps([_to_data(run, disturbances) for run in runs]))
+        print_json([_to_data(run, disturbances) for run in runs])
     else:
         _conclude(runs, disturbances, console)
     if not all(run.verification and run.verification.exact for run in runs):
         raise typer.Exit(1)
+
+
+def _check_plot(plot: Path | None) -> None:
+    """Refuse a file that cannot be written. Without matplotlib the demonstration runs, and there is no plot."""
+    with contextlib.suppress(EnvironmentNotReadyError):
+        check_plot(plot)
 
 
 def _pin_to_cores(context: Any) -> dict[str, int]:
@@ -123,17 +165,18 @@ def _run(
     controlled: bool,
 ) -> DemoRun:
     load = Load(disturbances.end, rate, surge=(disturbances.surge_at, _SURGE))
-    replay = AppRun.start(spark, find_app(_APP), load, folder)
-    run = DemoRun("control on" if controlled else "control off", replay.batches)
-    console.rule(f"{run.name}: {APPS[_APP]}, {replay.plan.total_rows:,} rows in {disturbances.end:g} s")
-    controller = None
-    if controlled:
-        controller = control(replay.pipeline, target=Latency(p99="3s"), settings=load_settings(env={}))
-        controller.on_decision(lambda decision: _show_decision(decision, run, origin_of(replay.pipeline), console))
-    with contextlib.ExitStack() as stack:
-        replay.watch(_Turn(replay, run, controller, _events(disturbances, stack, cores, console), console))
-    replay.stop()
-    run.verification = replay.verify()
+    with AppRun.start(spark, find_app(_APP), load, folder, name=_NAME) as replay:
+        run = DemoRun("control on" if controlled else "control off", replay.batches)
+        console.rule(f"{run.name}: {APPS[_APP]}, {replay.plan.total_rows:,} rows in {disturbances.end:g} s")
+        controller = None
+        if controlled:
+            controller = control(replay.pipeline, target=_TARGET, settings=load_settings(env={}))
+            controller.on_decision(lambda decision: _show_decision(decision, run, origin_of(replay.pipeline), console))
+        with contextlib.ExitStack() as stack:
+            replay.watch(_Turn(replay, run, controller, _events(disturbances, stack, cores, console), console))
+        replay.stop()
+        run.verification = replay.verify()
+        run.target = replay.compared_with(_TARGET)
     return run
 
 
@@ -167,14 +210,14 @@ def _events(
     disturbances: Disturbances, stack: contextlib.ExitStack, cores: dict[str, int], console: Console
 ) -> list[tuple[float, Callable[[], None]]]:
     def slow() -> None:
-        console.print(f"[bold red]>> executor {_SLOWED} is slowed down: {_BUSY_LOOPS} busy loops on its core[/]")
+        console.print(f">> executor {_SLOWED} is slowed down: {_BUSY_LOOPS} busy loops on its core", style="bold red")
         stack.enter_context(cpu_hog(cores, _SLOWED, _BUSY_LOOPS))
 
     def surge() -> None:
-        console.print(f"[bold red]>> the load surges to {_SURGE:g} times its rate[/]")
+        console.print(f">> the load surges to {_SURGE:g} times its rate", style="bold red")
 
     def end() -> None:
-        console.print("[dim]>> the replay is over; the backlog is processed without the disturbance[/]")
+        console.print(">> the replay is over; the backlog is processed without the disturbance", style="dim")
         stack.close()
 
     return [(disturbances.slow_at, slow), (disturbances.surge_at, surge), (disturbances.end, end)]
@@ -183,7 +226,7 @@ def _events(
 def _show_decision(decision: Decision, run: DemoRun, origin: float, console: Console) -> None:
     if decision.chosen:
         run.decisions.append((decision.at - origin, summary(decision)))
-        console.print(f"[bold green]>> decision {decision.id}: {summary(decision)}[/]")
+        console.print(f">> decision {decision.id}: {summary(decision)}", style="bold green", markup=False)
 
 
 def _line(elapsed: float, run: DemoRun) -> str:
@@ -224,7 +267,12 @@ def _conclude(runs: list[DemoRun], disturbances: Disturbances, console: Console)
     for at, text in runs[-1].decisions:
         console.print(f"  t={at:5.1f} s  {text}")
     exact = all(each and each.exact for each in found)
-    console.print("[bold green]No row was lost, in either run.[/]" if exact else "[bold red]Rows differ.[/]")
+    for run in runs:
+        if run.target is not None:
+            console.print(f"{run.name}: {target_verdict(**run.target)}")
+    console.print(
+        "No row was lost, in either run." if exact else "Rows differ.", style="bold green" if exact else "bold red"
+    )
 
 
 def _to_data(run: DemoRun, disturbances: Disturbances) -> dict[str, Any]:
@@ -233,6 +281,7 @@ def _to_data(run: DemoRun, disturbances: Disturbances) -> dict[str, Any]:
         "worst_p99_seconds": {name: run.worst_p99(*part) for name, part in _parts(disturbances).items()},
         "decisions": [{"at": at, "summary": text} for at, text in run.decisions],
         "verification": None if run.verification is None else asdict(run.verification),
+        "target": run.target,
     }
 
 
@@ -246,83 +295,4 @@ def _draw(runs: list[DemoRun], disturbances: Disturbances, plot: Path, console: 
         console.print(f"plot: {plot}")
 
 
-@app.command()
-def join(
-    duration: Annotated[float, DurationOption(show_default="60s", help="Length of the replay, at least 10s.")] = 60.0,
-    orders: Annotated[float, typer.Option(min=1, help="Mean orders per second; twice as many positions.")] = 400.0,
-    zipf: Annotated[float, typer.Option(min=0, max=3, help="Skew of the cells of the map: Zipf's exponent.")] = 1.6,
-    partitions: Annotated[int, typer.Option(min=2, help="Partitions of the join.")] = 4,
-    master: Annotated[str, typer.Option(help="Master URL of Spark.")] = "local[2]",
-    *,
-    as_json: JsonOption = False,
-) -> None:
-    """Join taxi orders with vehicle positions by cell.
-
-    Hot cells move, and the control loop splits them while the join runs.
-    """
-    check_at_least(10, duration)
-    console = Console(stderr=as_json, highlight=False, soft_wrap=True)
-    city = City(seconds=duration, orders=orders, positions=2 * orders, zipf=zipf, move_every=duration)
-    log_file = Path(tempfile.gettempdir()) / "foretide-join-spark.log"
-    with (
-        tempfile.TemporaryDirectory(prefix="foretide-join-") as folder,
-        spark_session(master, "foretide-join", partitions, log_file, console) as spark,
-    ):
-        found = _run_join(spark, city, Path(folder), console)
-    if as_json:
-        typer.echo(json.dumps(found))
-    else:
-        console.print(_conclusion(found))
-
-
-def _run_join(spark: Any, city: City, place: Path, console: Console) -> dict[str, Any]:
-    folder = ControlFolder(str(place / "checkpoint" / "foretide"))
-    joined = build(spark, city, folder)
-    output = place / "output"
-    writer = joined.writeStream.queryName("taxi-join").format("parquet").option("path", str(output))
-    writer = writer.option("checkpointLocation", str(place / "checkpoint"))
-    query = writer.trigger(processingTime="1 second").start()
-    hot_keys = HotKeySettings(windows=WindowSettings(5.0), min_saving=0.0)  # few rows: balance is what is shown
-    settings = Settings(policies={"hot_keys": hot_keys})
-    controller = control(query, ["hot_keys"], settings=settings, control_folder=folder.location)
-    decisions: list[str] = []
-
-    def show(decision: Decision) -> None:
-        if decision.chosen:
-            decisions.append(summary(decision))
-            console.print(f"[bold green]>> decision {decision.id}: {decisions[-1]}[/]")
-
-    controller.on_decision(show)
-    imbalance = _watch(query, controller, city.seconds, console)
-    query.stop()
-    controller.stop()
-    rows = spark.read.schema(joined.schema).parquet(str(output)).count() if output.exists() else 0
-    return {"imbalance": imbalance, "decisions": decisions, "rows": rows}
-
-
-def _watch(query: Any, controller: Controller, seconds: float, console: Console) -> list[tuple[float, float]]:
-    """Print the load imbalance (LI) of the partitions every few seconds, and return it."""
-    found: list[tuple[float, float]] = []
-    start = time.monotonic()
-    while query.isActive and time.monotonic() < start + seconds + _JOIN_LINE_SECONDS:
-        time.sleep(_JOIN_LINE_SECONDS)
-        view = controller.joins.get("join")
-        if view is None or view.imbalance is None:
-            continue
-        elapsed = time.monotonic() - start
-        found.append((round(elapsed, 1), round(view.imbalance, 3)))
-        measured = "" if view.measured_imbalance is None else f" ({view.measured_imbalance:.2f} by rows of tasks)"
-        cells, batch = len(view.plan.grids), query.lastProgress.batchId
-        console.print(f"t={elapsed:5.1f} s  LI {view.imbalance:5.2f}{measured}  {cells} cells placed  batch {batch}")
-    if query.exception():
-        raise query.exception()
-    return found
-
-
-def _conclusion(found: dict[str, Any]) -> str:
-    values = [value for _, value in found["imbalance"]]
-    if not values:
-        return "No window of keys was complete; use a longer --duration."
-    third = max(1, len(values) // 3)
-    first, last = max(values[: (len(values) + 1) // 2]), sum(values[-third:]) / third
-    return f"LI was {first:.2f} at first and {last:.2f} at the end; {found['rows']:,} rows were joined."
+app.command()(join)

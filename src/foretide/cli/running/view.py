@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.bar import Bar
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from foretide.apps.app import APPS
+from foretide.cli.console import Console, Text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,6 +150,8 @@ def show_result(console: Console, pipeline: Pipeline, app: App) -> None:
     counted = [name for name in frame.columns if frame[name].dtype.kind in "iu"]
     largest = frame.sort_values(counted[-1], ascending=False) if counted else frame
     table = Table(*frame.columns, title=f"{app.result}: {len(frame):,} rows, such as", title_justify="left", box=None)
+    for column in table.columns:
+        column.overflow = "fold"
     for row in largest.head(_MAX_LINES).itertuples(index=False):
         table.add_row(*(str(value) for value in row))
     console.print(table)
@@ -165,12 +167,11 @@ def show_verification(console: Console, verification: Verification, summary: dic
     proof.add_row("result", f"{verification.found_rows:,} rows; computed without Spark: {verification.expected_rows:,}")
     proof.add_row("", f"{verification.missing} missing, {verification.surplus} surplus or different")
     console.print(proof)
-    end = (
-        "[bold green]No row was lost.[/]" if verification.exact else "[bold red]The output is not the expected one.[/]"
-    )
     for alarm in summary["alarms"][:_MAX_LINES]:
-        console.print(f"[red]alarm:[/] {alarm}", soft_wrap=True)
-    console.print(f"{end} Output: {summary['output']}", highlight=False, soft_wrap=True)
+        console.print(Text.assemble(("alarm: ", "red"), alarm), soft_wrap=True)
+    end = "No row was lost." if verification.exact else "The output is not the expected one."
+    style = "bold green" if verification.exact else "bold red"
+    console.print(Text.assemble((end, style), f" Output: {summary['output']}"), soft_wrap=True)
     console.print(f"Metrics: foretide metrics --store {summary['metrics']}", highlight=False, soft_wrap=True)
 
 

@@ -1,0 +1,1 @@
+"""`foretide run` and `foretide demo`: applications under a replayed load."""

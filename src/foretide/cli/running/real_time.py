@@ -1,0 +1,271 @@
+"""An application in real-time mode: fed through Kafka, measured where its output arrives. `run` and `demo` use it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from foretide.apps.app import APPS, App, Load, RealTime
+from foretide.apps.experiment import Verification, compared, replay_of
+from foretide.cli.console import Console
+from foretide.cli.running.application import STOP_SECONDS, progress
+from foretide.errors import PipelineFailedError, WorkloadError
+from foretide.kafka.children import Collector, Feed
+from foretide.kafka.latency import Received
+from foretide.runtime.pipeline.submit import Pipeline, submit
+from foretide.runtime.shutdown import within
+from foretide.spark.kafka_broker import Broker, create_topics
+from foretide.topology.graph import DEAD_LETTERS
+from foretide.topology.sinks import KafkaSink
+from foretide.topology.sources import KafkaSource
+
+if TYPE_CHECKING:
+    from foretide.control.world.setup import Target
+    from foretide.settings.run import RunSettings
+    from foretide.workloads.curve import Curve
+    from foretide.workloads.generator import Generator
+
+SLOTS = 24
+"""Slots of a local session for real-time mode: a slot is a thread, and an idle one costs nothing."""
+
+PARTITIONS = 2
+_WARM_UP_SECONDS = 20.0
+_TASKS_SECONDS = 60.0
+_QUIET_SECONDS = 2.0
+_QUIET_TIMEOUT_SECONDS = 60.0
+_POLL_SECONDS = 0.1
+_TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.int32(): "int", pa.float64(): "double"}
+
+
+@dataclass(frozen=True)
+class Second:
+    """What a moment of a run was like: tuples per second, and latency in milliseconds over the last seconds."""
+
+    at: float
+    rate: float
+    p50: float | None
+    p99: float | None
+    version: int | None
+    per_task: tuple[int, ...] | None
+
+
+@contextlib.contextmanager
+def broker_at(servers: str | None, folder: Path, console: Console) -> Iterator[str]:
+    """The address of brokers: those that were given, or one of this run's own."""
+    if servers is not None:
+        yield servers
+        return
+    console.print("Starting a Kafka broker ...", highlight=False)
+    with progress("starting a Kafka broker"):
+        broker = Broker(folder / "kafka").start()
+    try:
+        yield broker.address
+    finally:
+        broker.stop()
+
+
+def real_time_of(app: App) -> RealTime:
+    """The application's form for real-time mode, or an error that lists those that have one."""
+    if app.real_time is None:
+        raise WorkloadError(f"'{app.name}' has no form for real-time mode; run it with --mode micro-batch")
+    return app.real_time
+
+
+@dataclass
+class RealTimeRun:
+    """A running application that is fed through a topic. Left by an error, it stops the pipeline.
+
+    Attributes:
+        seconds: What was seen so far, about once a second.
+        received: The records of the result and when they arrived; None before the end.
+    """
+
+    app: App
+    rows: Generator
+    curve: Curve
+    pipeline: Pipeline
+    servers: str
+    topics: dict[str, str]
+    seconds: list[Second] = field(default_factory=list)
+    received: Received | None = None
+    origin: float = 0.0
+
+    @classmethod
+    def start(
+        cls,
+        spark: Any,
+        app: App,
+        load: Load,
+        folder: Path,
+        settings: RunSettings,
+        servers: str,
+        name: str | None = None,
+    ) -> RealTimeRun:
+        """Create topics and start the application, under another `name` if given."""
+        form, replay = real_time_of(app), replay_of(app.build(load)).source
+        prefix = f"{app.name}-{uuid.uuid4().hex[:8]}"
+        topics = {stream: f"{prefix}-{stream}" for stream in ("input", form.result, DEAD_LETTERS)}
+        create_topics(servers, topics.values(), PARTITIONS)
+        rows: Generator = replay.rows
+        source = KafkaSource(servers, topics["input"], _schema(rows), metadata=(), start="earliest")
+        built = form.build(source)
+        topology = built if name is None else replace(built, name=name)
+        sink = KafkaSink(servers, f"{prefix}-{{stream}}")
+        pipeline = submit(spark, topology, sink, str(folder / "checkpoint"), settings.in_mode("real-time"))
+        return cls(app, rows, replay.curve, pipeline, servers, topics)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if error is not None:
+            stopped = within(STOP_SECONDS, self.pipeline.stop, "stopping the pipeline")
+            error.add_note("the pipeline was stopped" if stopped else "the pipeline did not stop in time")
+
+    @property
+    def edge(self) -> str:
+        """The edge that is split anew."""
+        return self.app.edge
+
+    def watch(self, turn: Callable[[float], None]) -> None:
+        """Feed all rows, and call `turn` with the seconds since the first was due, until all results are there."""
+        self.pipeline.await_tasks(_TASKS_SECONDS)
+        collector = Collector(self.servers, self.topics[real_time_of(self.app).result]).start()
+        feed = Feed(self.servers, self.topics["input"], self.rows, self.curve).start()
+        self.origin = feed.start_time / 1e6
+        try:
+            while feed.running and self.pipeline.running:
+                self._look(collector)
+                turn(time.time() - self.origin)
+                time.sleep(_POLL_SECONDS)
+            self._await_quiet(collector)
+            feed.stop()
+        finally:
+            self.received = collector.stop()
+
+    def _look(self, collector: Collector) -> None:
+        at = time.time() - self.origin
+        live = collector.live()
+        if live is None or (self.seconds and at < self.seconds[-1].at + 1):
+            return
+        known = live.latency.tuples > 0
+        last = self.pipeline.reports[-1] if self.pipeline.reports else None
+        runs = [] if last is None else [run for run in last.tasks or () if run.operator == self.edge]
+        per_task = tuple(run.rows_in for run in sorted(runs, key=lambda run: run.task or 0)) or None
+        self.seconds.append(
+            Second(
+                at,
+                live.rate,
+                live.latency.p50 if known else None,
+                live.latency.p99 if known else None,
+                last.route_version if last else None,
+                per_task,
+            )
+        )
+
+    def _await_quiet(self, collector: Collector) -> None:
+        """Wait until no more results come, or the pipeline has ended."""
+        end, before = time.monotonic() + _QUIET_TIMEOUT_SECONDS, (-1, time.monotonic())
+        while time.monotonic() < end and self.pipeline.running:
+            live = collector.live()
+            count = 0 if live is None else live.received
+            if count != before[0]:
+                before = count, time.monotonic()
+            elif time.monotonic() > before[1] + _QUIET_SECONDS:
+                return
+            time.sleep(_POLL_SECONDS)
+
+    def latency(self, quantile: float, start: float = 0.0, end: float = float("inf")) -> float | None:
+        """A quantile of the latency of the results of tuples due in a part of the run, in seconds."""
+        if self.received is None:
+            return None
+        due = self.received.due / 1e6 - self.origin
+        chosen = self.received.milliseconds[(due >= start) & (due < end)]
+        return float(np.quantile(chosen, quantile, method="inverted_cdf")) / 1000 if chosen.size else None
+
+    def by_second(self) -> list[tuple[float, float, float]]:
+        """Second of the run, p50 and p99 in milliseconds of the results of tuples that were due in it."""
+        ends = range(int(self.curve.duration) + 1)
+        found = [(at, self.latency(0.5, at, at + 1), self.latency(0.99, at, at + 1)) for at in ends]
+        return [(at + 0.5, p50 * 1000, p99 * 1000) for at, p50, p99 in found if p50 is not None and p99 is not None]
+
+    def compared_with(self, target: Target) -> dict[str, Any] | None:
+        """The latency target and the latency of all results of the run; None without a latency target."""
+        if target.latency is None or self.received is None:
+            return None
+        if target.quantile == "mean":
+            measured = float(self.received.milliseconds.mean()) / 1000 if self.received.row.size else None
+        else:
+            measured = self.latency(float(target.quantile[1:]) / 100)
+        held = None if measured is None else measured <= target.latency
+        return {"quantile": target.quantile, "seconds": target.latency, "measured": measured, "held": held}
+
+    def stop(self) -> None:
+        """Stop the pipeline; raise the error that ended it, if any."""
+        try:
+            self.pipeline.stop()
+            self.pipeline.raise_failure()
+        except Exception as error:
+            cause = str(error).strip().split("\n", maxsplit=1)[0] or type(error).__name__
+            raise PipelineFailedError(self.pipeline.topology.name, self.pipeline.last_batch, cause) from error
+
+    def verify(self) -> Verification:
+        """Compare the last update of each result with what has to be there, worked out without Spark."""
+        form = real_time_of(self.app)
+        total = self.curve.total_rows or 0
+        rows = self.rows.rows(0, total).to_pandas()
+        rows["row"] = np.arange(total)
+        rows["due"] = int(self.origin * 1e6) + np.rint(self.curve.due_times(0, total) * 1e6).astype(np.int64)
+        expected = form.truth(rows)
+        updates = self.pipeline.output(form.result).toPandas()
+        last = updates.sort_values(form.order).groupby(list(form.keys), as_index=False).last()
+        return compared(total, expected, last[list(expected.columns)])
+
+
+def warm_up(spark: Any, app: App, servers: str, folder: Path, settings: RunSettings, console: Console) -> None:
+    """Process rows for some seconds, so that the run does not begin while the JVM is still compiling."""
+    console.print(f"Warming up for {_WARM_UP_SECONDS:g} s ...", highlight=False)
+    load = Load(_WARM_UP_SECONDS, 1000.0)
+    with (
+        progress("warming up"),
+        RealTimeRun.start(spark, app, load, folder / "warm-up", settings, servers, f"{app.name}-warm-up") as run,
+    ):
+        run.watch(lambda _: None)
+        run.stop()
+
+
+def introduction(run: RealTimeRun) -> str:
+    """What is going to happen."""
+    app, curve = run.app, run.curve
+    return (
+        f"{app.name}: {APPS[app.name]}. {curve.total_rows or 0:,} tuples in {curve.duration:g} s from Kafka to Kafka, "
+        "in real-time mode; latency is from the time a tuple is due to the arrival of its result."
+    )
+
+
+def line(second: Second, edge: str) -> str:
+    """A moment of a run in one line."""
+    tasks = "" if second.per_task is None else f"  {edge} " + " : ".join(f"{rows:,}" for rows in second.per_task)
+    version = "" if second.version is None else f"  routes v{second.version}"
+    return (
+        f"t={second.at:5.1f} s  {second.rate:7,.0f} results/s  latency p50 {_milliseconds(second.p50)}  "
+        f"p99 {_milliseconds(second.p99)}{version}{tasks}"
+    )
+
+
+def _milliseconds(value: float | None) -> str:
+    return "     -   " if value is None else f"{value:6,.1f} ms"
+
+
+def _schema(rows: Generator) -> str:
+    """The columns of the records that the feed sends."""
+    given = ", ".join(f"{each.name} {_TYPES.get(each.type, 'string')}" for each in rows.schema)
+    return f"row bigint, due bigint, {given}"

@@ -1,0 +1,115 @@
+"""What `foretide run --mode real-time` does once its options are checked."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from foretide.apps.experiment import Verification
+from foretide.cli.console import Console, print_json
+from foretide.cli.running.application import spark_session, target_verdict
+from foretide.cli.running.preflight import SPARK_LOG
+from foretide.cli.running.real_time import RealTimeRun, broker_at, introduction, line, real_time_of, warm_up
+from foretide.cli.running.run_app import RunOptions, check_ratio
+from foretide.control.decisions.explain import summary
+from foretide.runtime.loop.attach import control
+from foretide.topology.sources import KafkaSource
+
+if TYPE_CHECKING:
+    from foretide.control.decisions.decision import Decision
+
+_LINE_SECONDS = 2.0
+_ROUTE_SECONDS = 5.0
+
+
+def run_real_time(options: RunOptions, servers: str | None) -> bool:
+    """Run an application in real-time mode and print the result; whether it is the expected one."""
+    app, settings = options.app, options.settings
+    form = real_time_of(app)
+    split = check_ratio(options.ratio, form.build(KafkaSource("none", "none")), app.edge)
+    console = Console(stderr=options.as_json, highlight=False, soft_wrap=True)
+    run_settings = settings.to_run()
+    with (
+        broker_at(servers, options.folder, console) as address,
+        spark_session(
+            options.master, f"foretide-{app.name}", 2, options.folder / SPARK_LOG, console, "real-time"
+        ) as spark,
+    ):
+        warm_up(spark, app, address, options.folder, run_settings, console)
+        with RealTimeRun.start(spark, app, options.load, options.folder, run_settings, address) as run:
+            console.print(introduction(run))
+            if options.target is not None:
+                controller = control(run.pipeline, target=options.target, settings=settings)
+                controller.on_decision(partial(_show_decision, console))
+            run.watch(_Turn(run, console, split))
+            run.stop()
+            verification = run.verify()
+        summarized = _summary(run, verification, options)
+        if options.as_json:
+            print_json(summarized)
+        else:
+            _conclude(summarized, console)
+    return verification.exact
+
+
+def _show_decision(console: Console, decision: Decision) -> None:
+    console.print(f">> decision {decision.id}: {summary(decision)}", markup=False)
+
+
+class _Turn:
+    """Prints a line every other second, and publishes the new split when half of the load curve is over."""
+
+    def __init__(self, run: RealTimeRun, console: Console, ratio: str | None) -> None:
+        self._run, self._console, self._ratio = run, console, ratio
+        self._shown = 0.0
+
+    def __call__(self, elapsed: float) -> None:
+        run = self._run
+        if self._ratio is not None and elapsed >= run.curve.duration / 2:
+            self._split(self._ratio)
+            self._ratio = None
+        if run.seconds and run.seconds[-1].at >= self._shown + _LINE_SECONDS:
+            self._shown = run.seconds[-1].at
+            self._console.print(line(run.seconds[-1], run.edge))
+
+    def _split(self, ratio: str) -> None:
+        began = time.monotonic()
+        version = self._run.pipeline.split(self._run.edge, ratio).version
+        done = self._run.pipeline.await_routes(version, _ROUTE_SECONDS)
+        took = (time.monotonic() - began) * 1000
+        state = f"in force in every executor after {took:.0f} ms" if done else "not acknowledged yet"
+        self._console.print(f">> {self._run.edge} is split {ratio} in the middle of a batch: {state}")
+
+
+def _summary(run: RealTimeRun, verification: Verification, options: RunOptions) -> dict[str, Any]:
+    levels = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+    latency = {name: run.latency(level) for name, level in levels.items()}
+    return {
+        "rows_handed_out": verification.handed_out,
+        "latency_ms": {name: None if value is None else value * 1000 for name, value in latency.items()},
+        "result_rows": verification.found_rows,
+        "expected_rows": verification.expected_rows,
+        "missing": verification.missing,
+        "surplus": verification.surplus,
+        "restarts": run.pipeline.restarts,
+        "alarms": [alarm.message for alarm in run.pipeline.alarms],
+        "target": None if options.target is None else run.compared_with(options.target),
+        "topics": run.topics,
+    }
+
+
+def _conclude(summarized: dict[str, Any], console: Console) -> None:
+    shown = ", ".join(f"{name} {value:,.1f}" for name, value in summarized["latency_ms"].items() if value is not None)
+    console.print(f"latency of all {summarized['rows_handed_out']:,} tuples, ms: {shown or 'unknown'}")
+    for alarm in summarized["alarms"]:
+        console.print(f"alarm: {alarm}", style="red", markup=False)
+    if summarized["target"] is not None:
+        console.print(target_verdict(**summarized["target"]))
+    exact = not summarized["missing"] and not summarized["surplus"]
+    verdict = "No tuple was lost or counted twice." if exact else "The output is not the expected one."
+    console.print(
+        f"{summarized['result_rows']:,} results, {summarized['missing']} missing, {summarized['surplus']} different, "
+        f"{summarized['restarts']} restarts"
+    )
+    console.print(verdict, style="bold green" if exact else "bold red")

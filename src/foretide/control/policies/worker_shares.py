@@ -1,0 +1,137 @@
+"""How long tuples take on each worker, task by task, and splits that follow it: dynamic grouping in real time.
+
+In real time a task stays with its worker, so what its tuples take tells how its worker does, and a split decides how
+many tuples the worker gets. Tasks of one edge do the same work: their times are comparable, whatever the bolt.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from statistics import median
+
+from foretide.control.policies.worker_health import Suspicion
+from foretide.control.world.setup import Weights, full_tasks
+from foretide.control.world.world import World
+
+MAX_AGE = 3.0
+"""Seconds after which the times of a task no longer describe the present."""
+
+_MIN_TUPLES = 5
+_FLOOR_MS = 0.05
+"""Added to both sides of a comparison, for each tuple: tiny times vary for many reasons."""
+
+_MAX_UTILIZATION = 0.8
+_LEAST_MOVED = 0.02
+
+
+def compare_tasks(world: World, *, since: Mapping[str, float], min_tuples: int = _MIN_TUPLES) -> dict[str, Suspicion]:
+    """How many times as long as on its peers tuples take on each worker, by what its tasks measured last.
+
+    Args:
+        world: With placements.
+        since: For some workers, a time before which nothing counts.
+        min_tuples: Fewer say nothing.
+    """
+    took: defaultdict[str, float] = defaultdict(float)
+    usual: defaultdict[str, float] = defaultdict(float)
+    tuples: defaultdict[str, float] = defaultdict(float)
+    for edge, places in world.observed.placements.items():
+        by_worker = _times(world, edge, places, since)
+        for worker, (busy, rows) in by_worker.items():
+            peers = [ms / count for other, (ms, count) in by_worker.items() if other != worker]
+            if peers:
+                took[worker] += busy
+                usual[worker] += rows * median(peers)
+                tuples[worker] += rows
+    found: dict[str, Suspicion] = {}
+    for worker, rows in tuples.items():
+        if rows >= min_tuples:
+            floor = rows * _FLOOR_MS
+            words = f"its tuples take {took[worker] / rows:.3g} ms, the same on its peers {usual[worker] / rows:.3g}"
+            found[worker] = Suspicion((took[worker] + floor) / (usual[worker] + floor), words)
+    return found
+
+
+def _times(
+    world: World, edge: str, places: tuple[str | None, ...], since: Mapping[str, float]
+) -> dict[str, tuple[float, float]]:
+    """Milliseconds and tuples of the tasks of each worker in service behind an edge."""
+    sums: dict[str, tuple[float, float]] = {}
+    part = world.setup.by_edge.get(edge)
+    for task, worker in enumerate(places if part is not None else ()):
+        subject = f"{part.name if part else edge}/{task}"
+        busy, rows = (world.snapshot.figures.get((name, subject)) for name in ("task_busy_ms", "task_rows"))
+        if worker not in world.observed.in_service or busy is None or rows is None or rows[0] <= 0:
+            continue
+        if busy[1] == rows[1] and rows[1] > max(world.at - MAX_AGE, since.get(worker, float("-inf"))):
+            before = sums.get(worker, (0.0, 0.0))
+            sums[worker] = (before[0] + busy[0], before[1] + rows[0])
+    return sums
+
+
+def split_without(
+    world: World, edge: str, factors: Mapping[str, float], probe_share: float, before: Weights
+) -> Weights | None:
+    """Weights in which slow workers get a part of their usual share; None if it is so already, or cannot be.
+
+    Tasks of the pool that are on other workers and get nothing yet take the place of those that get next to nothing.
+    Where a task is may not be known before it gets tuples: such tasks come last, and a bad choice is corrected a cycle
+    later.
+
+    Args:
+        world: With the placements of the edge.
+        edge: Whose split to make.
+        factors: For slow workers the part of the usual share that their tasks keep; 0 for next to nothing.
+        probe_share: The part of the stream that tasks with a factor of 0 get together: to see how their workers do.
+        before: Weights from before the first worker was slow.
+    """
+    now, places = world.observed.routes.get(edge, ()), world.observed.placements[edge]
+    if len(places) != len(now) or not now:
+        return None
+    slow = {task: factors[worker] for task, worker in enumerate(places) if worker is not None and worker in factors}
+    wanted = max(len(full_tasks(now)), len(full_tasks(before)))
+    base = {task: before[task] for task in full_tasks(before)}
+    kept = [task for task in base if slow.get(task, 1.0) > 0]
+    usual = sum(base.values()) / len(base) if base else 1.0
+    spare = sorted((task for task in range(len(now)) if task not in base and task not in slow), key=_unknown(places))
+    stand_ins = spare[: max(wanted - len(kept), 0)]
+    weights = [0.0] * len(now)
+    for task in (*kept, *stand_ins):
+        weights[task] = base.get(task, usual) * slow.get(task, 1.0)
+    if not any(weights):
+        return None
+    probes, total = [task for task in base if slow.get(task, 1.0) == 0], sum(weights)
+    for task in probes:
+        weights[task] = min(probe_share * total / len(probes), usual / 20)
+    return tuple(weights) if _moves(now, tuple(weights)) else None
+
+
+def _unknown(places: tuple[str | None, ...]) -> Callable[[int], bool]:
+    """Whether the worker of a task is not known."""
+    return lambda task: places[task] is None
+
+
+def was_reset(world: World, edge: str, factors: Mapping[str, float]) -> bool:
+    """Whether tasks on slow workers have more than their part of the usual share: somebody else made the split."""
+    now, places = world.observed.routes.get(edge, ()), world.observed.placements[edge]
+    pairs = enumerate(places[: len(now)])
+    slow = {task: factors[worker] for task, worker in pairs if worker is not None and worker in factors}
+    others = [now[task] for task in full_tasks(now) if task not in slow]
+    usual = sum(others) / len(others) if others else 0.0
+    return any(now[task] > max(1.2 * factor, 0.1) * usual for task, factor in slow.items())
+
+
+def _moves(now: Weights, new: Weights) -> bool:
+    """Whether a new split differs from the present one by more than rounding."""
+    total, whole = sum(now), sum(new)
+    return max(abs(a / total - b / whole) for a, b in zip(now, new, strict=True)) > _LEAST_MOVED
+
+
+def others_can_carry(world: World, edge: str, slow: frozenset[str]) -> bool:
+    """Whether the tasks on other workers can do all the work of an edge, as far as it is known."""
+    part, places = world.setup.by_edge[edge], world.observed.placements[edge]
+    busy = world.snapshot.value("utilization", part.name, within=MAX_AGE)
+    others = sum(1 for worker in places if worker not in slow)
+    active = len(full_tasks(world.observed.routes.get(edge, ())))
+    return others > 0 and (busy is None or busy * active <= _MAX_UTILIZATION * others)

@@ -1,0 +1,41 @@
+"""What the benchmark of real-time mode makes of what its feed and collector saw."""
+
+from __future__ import annotations
+
+import numpy as np
+from benchmarks.real_time import goals
+from benchmarks.real_time_run import REPARTITION, ROUTED, Measured, Variant, measured
+from benchmarks.report import markdown
+
+from foretide.kafka.latency import Account, Latency, Received, Sent
+
+
+def test_tuples_due_while_a_query_stood_still_are_told_apart():
+    """A tuple a millisecond for 20 s, 2 ms each, but for 200 ms in which nothing comes out; the rest comes after it."""
+    due = np.arange(20_000, dtype=np.int64) * 1000
+    arrived = due + 2000
+    still = (arrived > 12_000_000) & (arrived < 12_200_000)
+    arrived[still] = 12_200_000
+    variant = Variant(seconds=14.0, batch=60.0)
+    received = Received(np.arange(20_000), due, arrived, arrived // 1000)
+    found = measured(variant, 0, Sent(due, due), received, [12_050_000], 0.5)
+    assert found.milliseconds.size == 14_000  # after 6 s of warming up
+    assert found.boundaries == (200.0,)
+    assert found.inside.sum() == 200
+    assert Latency.of(found.milliseconds[~found.inside]).p99 == 2.0
+    assert Latency.of(found.milliseconds).max > 195
+    assert found.account == Account(20_000, 0, 0, 0)
+
+
+def run_of(edge, milliseconds):
+    values = np.array(milliseconds, dtype=np.float64)
+    none = np.zeros(values.size, dtype=bool)
+    return Measured(
+        Variant(edge), values, values.astype(np.int64), none, (), Account(0, 0, 0, 0), Latency.of(values), 0
+    )
+
+
+def test_goals_are_judged_over_all_runs():
+    runs = [run_of(ROUTED, [3, 3, 3]), run_of(REPARTITION, [2, 2]), run_of(ROUTED, [3, 3, 90])]
+    assert [(row["measured"], row["met"]) for row in goals(runs)] == [(3.0, True), (90.0, False), (1.5, False)]
+    assert "| p50 below 4 ms | 3.000 | True |" in markdown({"goals": goals(runs)})

@@ -1,0 +1,128 @@
+"""`foretide run` as a process with Spark: it ends cleanly on a signal, and a supervised driver comes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from foretide.control_folder.folder import ControlFolder
+from foretide.control_folder.supervision import read_supervisor
+from foretide.probes.process import read_stat
+from foretide.runtime.shutdown import descendants, kill_all
+from foretide.status.pipelines import list_running, read_state
+from helpers import environment, wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.apart]
+
+
+@contextmanager
+def running(*arguments, **variables):
+    """A command; nothing of it is left afterwards, whatever becomes of the test."""
+    command = [sys.executable, "-m", "foretide", *map(str, arguments)]
+    pipe = subprocess.PIPE
+    env = {**environment(), **variables}
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env) as process:
+        try:
+            yield process
+        finally:
+            kill_all(descendants(process.pid))
+            process.kill()
+
+
+def pipeline_of(process):
+    """The pipeline that a command runs, after its first batches."""
+
+    def found():
+        if process.poll() is not None:
+            pytest.fail(process.communicate()[1])
+        states = {each: ControlFolder(each.control_folder).status.pipeline() for each in list_running()}
+        return [each for each, status in states.items() if status is not None and status.batch >= 1]
+
+    return wait_for(found)[0]
+
+
+def driver_after(batch, folder, process):
+    """The process of a pipeline that has committed that many batches."""
+
+    def found():
+        if process.poll() is not None:
+            pytest.fail(process.communicate()[1])
+        if (supervisor := read_supervisor(folder)) is not None and supervisor.restarts > 1:
+            pytest.fail((folder.parents[1] / "spark.log").read_text(encoding="utf-8"))
+        status = ControlFolder(str(folder)).status.pipeline() if folder.is_dir() else None
+        alive = [each.pid for each in list_running() if each.control_folder == str(folder)]
+        return alive if status is not None and status.batch >= batch else None
+
+    return wait_for(found)[0]
+
+
+def interrupt(process, number):
+    """What a command says that a signal ends; none of its processes is left."""
+    below = descendants(process.pid)
+    assert len(below) > 2  # the JVM and its Python processes
+    process.send_signal(number)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, said
+    assert [pid for pid in below if (stat := read_stat(pid)) is not None and not stat.ended] == []
+    assert list_running() == []
+    return said
+
+
+@pytest.fixture
+def temporary(tmp_path):
+    """A folder for temporary files, in which nothing of Foretide is left."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    yield str(folder)
+    assert [each.name for each in folder.iterdir() if each.name.startswith("foretide")] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_interrupted_stops_its_pipeline_and_leaves_nothing(tmp_path, temporary, number):
+    arguments = ("run", "url-count", "--duration", "5m", "--rate", "300", "--output", tmp_path / "out")
+    with running(*arguments, TMPDIR=temporary) as process:
+        driver_after(1, tmp_path / "out" / "checkpoint" / "foretide", process)
+        said = interrupt(process, number)
+    assert f"foretide: interrupted by {number.name}; the pipeline was stopped after batch " in said
+    commits = {each.name for each in (tmp_path / "out" / "checkpoint" / "commits").iterdir() if each.name.isdigit()}
+    last = max(map(int, commits))
+    assert f"after batch {last}\n" in said
+
+
+def test_a_demonstration_that_is_ended_by_sigterm_leaves_nothing(tmp_path, temporary):
+    plot = tmp_path / "plot.png"
+    arguments = ("demo", "url-count", "--mode", "micro-batch", "--rate", "100", "--plot", plot)
+    with running(*arguments, TMPDIR=temporary) as process:
+        pipeline_of(process)
+        assert "foretide: interrupted by SIGTERM" in interrupt(process, signal.SIGTERM)
+    assert not plot.exists()
+
+
+def test_a_supervised_driver_that_is_killed_comes_back_and_loses_nothing(tmp_path):
+    folder = tmp_path / "out" / "checkpoint" / "foretide"
+    arguments = ("run", "url-count", "--duration", "20s", "--rate", "300", "--output", tmp_path / "out")
+    with running(*arguments, "--supervise", "--json") as process:
+        driver = driver_after(2, folder, process)
+        assert driver != process.pid
+        with running("run", "url-count") as second:
+            _, refused = second.communicate(timeout=120)
+        assert second.returncode == 1
+        assert f"'url-count' is already running (process {process.pid}, control folder '{folder}')" in refused
+        os.killpg(driver, signal.SIGKILL)
+        wait_for(lambda: read_supervisor(folder).restarts == 1 or process.poll() is not None)
+        again = driver_after(2, folder, process)
+        assert again != driver
+        assert read_state(ControlFolder(str(folder))).supervisor.last_exit == "was killed by SIGKILL"
+        printed, said = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    summary = json.loads(printed)
+    assert (summary["missing"], summary["surplus"], summary["stopped"]) == (0, 0, False)
+    assert summary["result_rows"] == summary["expected_rows"] > 0
+    assert "the driver was killed by SIGKILL; it is started again from its checkpoint in 1 s" in said
+    assert read_supervisor(folder).ended

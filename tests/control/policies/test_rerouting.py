@@ -1,0 +1,230 @@
+"""Bypass by ratio in real time: who counts as slow, what its tasks still get, and how it gets its share back."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from control.worlds import SETUP, observed, world
+from foretide.control.actions.registry import Quarantine, SetReplicas, SetSplit
+from foretide.control.guards import GuardSettings
+from foretide.control.policies.bypass import Bypass, BypassSettings
+from foretide.control.policies.splits import scale
+from foretide.control.policies.worker_records import WorkerRecord
+from foretide.control.policies.worker_shares import compare_tasks, split_without
+from foretide.control.step import Control, step
+from foretide.control.world.setup import OperatorSetup, Target, shares
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
+from foretide.metrics.from_batch import SLOWNESS
+from foretide.metrics.snapshot import Snapshot
+
+POOL = 8
+PLACES = tuple(str(task % 4) for task in range(POOL))
+LIVE = replace(
+    SETUP,
+    mode="pipeline",
+    operators=(OperatorSetup("read", 2, spout=True), OperatorSetup("parse", POOL, edge="parse")),
+    flows=(("read", "parse"),),
+    cores_per_executor=8,
+)
+EVEN = (1.0,) * 4 + (0.0,) * 4
+
+
+def seen(at=1000.0, weights=EVEN, slow=1.0, rows=200, worker="1", **more):
+    """A second in which the tuples of one worker's tasks took `slow` times as long."""
+    total = sum(weights)
+    got = [round(rows * 4 * weight / total) for weight in weights]
+    busy = [2.0 * count * (slow if PLACES[task] == worker else 1.0) for task, count in enumerate(got)]
+    tasks = {
+        "task_rows": {f"parse/{task}": count for task, count in enumerate(got)},
+        "task_busy_ms": {f"parse/{task}": took for task, took in enumerate(busy)},
+        "utilization": {"parse": 0.4},
+    }
+    route = observed(routes={"parse": weights}, placements={"parse": PLACES})
+    return world(at, seen=more.pop("seen", route), setup=LIVE, **{**tasks, **more})
+
+
+def drive(turns, policy=None, start=1000.0):
+    """Each turn says how slow worker 1 is; splits are in force at once. What was decided in each."""
+    policy = policy or Bypass()
+    state, weights, wished = policy.start(), EVEN, []
+    for turn, slow in enumerate(turns):
+        state, wishes = policy.wish(state, seen(start + turn, weights, slow))
+        for wish in wishes:
+            if isinstance(wish.action, SetSplit):
+                weights = wish.action.weights
+        wished.append([wish.action for wish in wishes])
+    return wished
+
+
+def test_tasks_of_an_edge_are_compared_whatever_they_do():
+    found = compare_tasks(seen(slow=5.0), since={})
+    assert found["1"].ratio == pytest.approx((10 + 0.05) / (2 + 0.05))
+    assert found["0"].ratio == pytest.approx(1.0)
+    assert "take 10 ms, the same on its peers 2" in found["1"].description
+
+
+def test_few_tuples_and_old_ones_say_nothing():
+    assert compare_tasks(seen(rows=4), since={}) == {}
+    late = replace(seen(), snapshot=Snapshot(1005.0, "q", seen().snapshot.figures))
+    assert compare_tasks(late, since={}) == {}
+    assert "1" not in compare_tasks(seen(), since={"1": 1000.0})
+
+
+def test_the_second_report_in_a_row_moves_the_share_and_one_alone_does_not():
+    assert drive([5.0, 1.0, 5.0, 1.0]) == [[], [], [], []]
+    first, second, third = drive([5.0, 5.0, 5.0])
+    assert (first, third) == ([], [])
+    (split,) = second
+    assert shares(split.weights)[1] <= 0.005
+    assert split.weights[4] == 1.0  # a task of worker 0 that had nothing takes its place
+
+
+def test_a_slow_worker_keeps_what_it_can_do():
+    (split,) = drive([2.0, 2.0])[-1]
+    ratio = (4 + 0.05) / (2 + 0.05)
+    assert split.weights == pytest.approx((1.0, 1 / ratio, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0))
+
+
+def test_a_bad_worker_keeps_what_it_can_do_if_the_others_cannot_carry_it():
+    busy = {"utilization": {"parse": 1.45}}
+    state, _ = Bypass().wish({}, seen(slow=5.0, **busy))
+    _, (wish,) = Bypass().wish(state, seen(1001.0, slow=5.0, **busy))
+    ratio = (10 + 0.05) / (2 + 0.05)
+    assert wish.action.weights == pytest.approx((1.0, 1 / ratio, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0))
+
+
+def test_a_forecast_alone_leaves_it_more_than_next_to_nothing():
+    looks = Forecasts(
+        {
+            (SLOWNESS, worker): Forecast("net", (ForecastPoint(15.0, 9.0 if worker == "1" else 1.0),))
+            for worker in "0123"
+        }
+    )
+    usual = {SLOWNESS: dict.fromkeys("0123", 1.0), "forecasts": looks}
+    state, _ = Bypass().wish({}, seen(**usual))
+    _, (wish,) = Bypass().wish(state, seen(1001.0, **usual))
+    assert wish.action.weights[1] == pytest.approx(1 / 2.5, rel=0.01)
+
+
+def test_a_worker_gets_its_share_back_when_its_few_tuples_say_that_it_is_healthy():
+    wished = drive([5.0] * 10 + [1.0] * 10)
+    assert wished[2:13] == [[]] * 11
+    assert [SetSplit("parse", EVEN)] in wished[13:16]
+
+
+def test_each_relapse_doubles_the_time_for_which_it_must_be_healthy():
+    cycle = [5.0] * 5 + [1.0] * 30
+    wished = drive(cycle * 3)
+    back = [turn % 35 - 4 for turn, actions in enumerate(wished) if actions == [SetSplit("parse", EVEN)]]
+    assert back == [5, 10, 20]
+
+
+def test_the_split_of_somebody_else_is_corrected_at_once():
+    state = {}
+    for turn in range(2):
+        state, wishes = Bypass().wish(state, seen(1000.0 + turn, slow=5.0))
+    assert wishes
+    even = (1.0,) * 6 + (0.0,) * 2  # tasks 1 and 5 are on worker 1
+    _, (wish,) = Bypass().wish(state, seen(1002.0, even, slow=5.0))
+    assert [weight > 0.5 for weight in wish.action.weights] == [True, False, True, True, True, False, True, True]
+
+
+def test_tasks_whose_worker_is_not_known_stand_in_last():
+    places = ("0", "1", "2", "3", None, None, "2", None)
+    route = observed(routes={"parse": EVEN}, placements={"parse": places})
+    lost = split_without(seen(seen=route), "parse", {"1": 0.0, "3": 0.0}, 0.004, EVEN)
+    assert lost == pytest.approx((1.0, 0.008, 1.0, 0.008, 1.0, 0.0, 1.0, 0.0))
+
+
+def test_it_waits_for_no_cooldown():
+    control = Control((Bypass(),), GuardSettings(cooldown=600.0, down_window=600.0))
+    state = control.start()
+    weights, chosen = EVEN, []
+    for turn, slow in enumerate([2.0, 2.0, 5.0, 5.0]):
+        state, decision = step(control, state, seen(1000.0 + turn, weights, slow))
+        chosen.append(decision.actions)
+        weights = decision.actions[0].weights if decision.actions else weights
+    assert [len(actions) for actions in chosen] == [0, 1, 1, 0]
+
+
+def quarantined(target, turns=14, **more):
+    policy, state, wished = Bypass(BypassSettings(quarantine_after=10.0)), {}, []
+    for turn in range(turns):
+        state, wishes = policy.wish(state, seen(1000.0 + turn, slow=5.0, target=target, **more))
+        wished += [wish.action for wish in wishes if isinstance(wish.action, Quarantine)]
+    return wished
+
+
+def test_quarantine_follows_only_if_the_target_is_still_missed():
+    goal = Target(latency=0.1)
+    assert Quarantine("1") in quarantined(goal, latency_p99_ms=200.0)
+    assert quarantined(goal, turns=10, latency_p99_ms=200.0) == []
+    assert quarantined(goal, latency_p99_ms=50.0) == []
+
+
+def test_without_a_target_quarantine_follows_if_all_its_tasks_together_are_slow():
+    assert quarantined(Target()) == []
+    usual = {SLOWNESS: {"0": 1.0, "1": 3.0, "2": 1.0, "3": 1.0}}
+    assert Quarantine("1") in quarantined(Target(), **usual)
+
+
+def test_no_worker_is_slow_compared_with_those_that_get_next_to_nothing():
+    policy = Bypass()
+    slow = {worker: WorkerRecord("rerouted", 1000.0, ratio=5.0, rerouted=1000.0) for worker in ("0", "2", "3")}
+    state = {**slow, "1": WorkerRecord("watched", 1000.0, strikes=1)}
+    state, _ = policy.wish(state, seen(1001.0, slow=5.0))
+    assert (state["1"].phase, state["1"].strikes) == ("watched", 1)
+
+
+@pytest.mark.parametrize("few", [replace(LIVE, cores_per_executor=3), replace(LIVE, slots=25)])
+def test_no_worker_goes_whose_slots_are_needed(few):
+    view = replace(seen(slow=5.0, target=Target(latency=0.1), latency_p99_ms=900.0), setup=few)
+    state = {}
+    for turn in range(14):
+        at = replace(view, snapshot=Snapshot(1000.0 + turn, "q", figures_at(view, 1000.0 + turn)))
+        state, wishes = Bypass().wish(state, at)
+        assert not any(isinstance(wish.action, Quarantine) for wish in wishes)
+
+
+def figures_at(view, at):
+    return {key: (value, at) for key, (value, _) in view.snapshot.figures.items()}
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 1.0, 3.0]), min_size=POOL, max_size=POOL),
+    st.dictionaries(st.sampled_from("0123"), st.sampled_from([0.0, 0.2, 0.5]), min_size=1, max_size=3),
+    st.floats(0.001, 0.05),
+)
+def test_a_split_keeps_tuples_from_slow_workers_and_the_number_of_tasks_where_it_can(weights, factors, probe):
+    assume(any(weights))
+    route = observed(routes={"parse": tuple(weights)}, placements={"parse": PLACES})
+    new = split_without(seen(seen=route), "parse", factors, probe, tuple(weights))
+    if new is None:
+        return
+    assert min(new) >= 0
+    idle = [PLACES[task] for task, weight in enumerate(new) if weight > 0 and weights[task] == 0]
+    assert not set(idle) & set(factors)  # nothing new is given to a slow worker
+    bypassed = [share for task, share in enumerate(shares(new)) if factors.get(PLACES[task]) == 0]
+    assert sum(bypassed) <= probe + 1e-9
+    free = sum(1 for task, weight in enumerate(weights) if weight == 0 and PLACES[task] not in factors)
+    lost = sum(1 for task, weight in enumerate(weights) if weight > 0 and factors.get(PLACES[task]) == 0)
+    full = sum(1 for task, weight in enumerate(new) if weight > 0 and factors.get(PLACES[task], 1.0) > 0)
+    assert full == sum(weight > 0 for weight in weights) - lost + min(lost, free)
+
+
+def test_replicas_are_added_beside_a_bypassed_task_and_none_is_given_back():
+    weights = (1.0, 0.01, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)
+    view = seen(weights=weights)
+    assert view.replicas("parse") == 4
+    assert scale(view, "parse", 5) == SetSplit("parse", (1.0, 0.01, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0))
+    assert scale(view, "parse", 4) is None
+    assert scale(view, "parse", 2) is None
+    assert scale(seen(), "parse", 2) == SetReplicas("parse", 2)
+
+
+def test_where_placements_are_not_known_a_worker_is_taken_out_as_in_micro_batches():
+    times = {"worker_tuple_execution_time_ms": {"0": 1, "1": 4, "2": 0.9, "3": 1}}
+    _, wishes = Bypass().wish({}, world(setup=LIVE, **times))
+    assert [wish.action for wish in wishes] == [Quarantine("1")]
