@@ -6,7 +6,7 @@ from foretide.control_folder.filesystem import LocalFilesystem
 from foretide.control_folder.folder import (
     CONTROL,
     JOINS,
-    ROUTES,
+    ROUTES, ROUTES_COPY,
     STATUS,
     ControlFolder,
     ControlStatus,
@@ -78,14 +78,14 @@ def test_a_refused_change_leaves_the_file_as_it_was(folder, files):
     with pytest.raises(RouteError):
         folder.change_routes(lambda table: table.split("parse", [0, 0]))
     assert files.files == before
-    assert files.writes == [ROUTES]
+    assert files.writes == [ROUTES, ROUTES_COPY]
     assert not files.locked
 
 
 def test_a_change_that_changes_nothing_is_not_written_again(folder, files):
     folder.change_routes(declare)
     folder.change_routes(declare)
-    assert files.writes == [ROUTES]
+    assert files.writes == [ROUTES, ROUTES_COPY]
 
 
 def test_changes_are_made_under_the_lock(folder, files):

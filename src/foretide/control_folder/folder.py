@@ -1,6 +1,6 @@
 """The control folder of a pipeline: the route table and the join plans that Spark reads, orders, and status.
 
-routes.json     the route table, which every batch reads
+routes.json     the route table, which every batch reads; routes-copy.json has it again, to repair a damaged one
 query.json      the query that the folder belongs to
 joins.json      what is fixed for each join
 join-X.json     the plan of join X, which every batch reads
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 CLAIM = "query.json"
 ROUTES = "routes.json"
+ROUTES_COPY = "routes-copy.json"
 JOINS = "joins.json"
 STATUS = "status.json"
 CONTROL = "control.json"
@@ -95,20 +97,28 @@ class ControlFolder:
     def change_routes(self, change: Callable[[RouteTable], RouteTable], *, repair: bool = False) -> RouteTable:
         """Publish a changed table. A change that raises leaves the old table in place.
 
-        With `repair`, a table that cannot be read counts as empty.
+        With `repair`, a table that is lost or cannot be read is replaced: by its copy, or else an empty one, changed.
         """
         with self._files.lock(self._lock_seconds):
-            before = self._routes_or_empty() if repair else self.routes()
-            after = change(before)
+            before = self._sound_routes() if repair else self.routes()
+            after = change(self._copied_routes() if before is None else before)
             if after is not before:
                 self._files.write(ROUTES, after.to_json())
+                self._files.write(ROUTES_COPY, after.to_json())
             return after
 
-    def _routes_or_empty(self) -> RouteTable:
-        try:
-            return self.routes()
-        except RouteError:
-            return RouteTable()
+    def _sound_routes(self) -> RouteTable | None:
+        """The published table; None if it is lost or cannot be read."""
+        with suppress(RouteError, DamagedFileError):
+            return self.routes() if self._files.read(ROUTES) is not None else None
+        return None
+
+    def _copied_routes(self) -> RouteTable:
+        """The table that was published last, under the next version; empty if there is no copy."""
+        with suppress(RouteError, DamagedFileError):
+            text = self._files.read(ROUTES_COPY)
+            return RouteTable() if text is None else RouteTable.from_json(text).republished()
+        return RouteTable()
 
     def joins(self) -> dict[str, JoinSpec]:
         """What is fixed for each join, by name; PlanFormatError if that cannot be read."""

@@ -95,6 +95,10 @@ class RouteTable:
             return self
         return RouteTable(max(self.version, good.version) + 1, MappingProxyType({**missing, **self.edges}))
 
+    def republished(self) -> RouteTable:
+        """The same routes under the next version."""
+        return replace(self, version=self.version + 1)
+
     def route(self, edge: str) -> Route:
         """The route of an edge, or an error that lists the known edges."""
         if edge not in self.edges:

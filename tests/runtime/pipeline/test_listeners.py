@@ -3,7 +3,7 @@ import json
 import pytest
 
 from foretide.control_folder.filesystem import LocalFilesystem
-from foretide.control_folder.folder import ROUTES, STATUS, ControlFolder
+from foretide.control_folder.folder import ROUTES, ROUTES_COPY, STATUS, ControlFolder
 from foretide.errors import FeedbackGrowthError
 from foretide.metrics.batch import BatchReport, Returned, SourceRange, TupleIds
 from foretide.runtime.pipeline.listeners import AuditCost, AuditLog, FeedbackGuard, RouteRepair, StatusFile
@@ -223,6 +223,22 @@ def test_a_damaged_table_is_published_again_under_the_version_after_the_last_goo
     assert repair.routes == folder.routes()
     repair.see(report(0), [])
     assert [each.kind for each in repair._audit_log.failures] == ["routes-unreadable"]
+
+
+def test_a_split_that_no_batch_has_reported_yet_survives_the_damage_of_its_table(folder, repair, tmp_path):
+    changed = folder.change_routes(lambda table: table.split("work", [1, 0]))
+    (tmp_path / ROUTES).write_text("{")
+    repair.see(report(0), [])
+    assert folder.routes() == changed.republished()
+
+
+@pytest.mark.parametrize("damage", [is_folder, lambda path: path.unlink(), lambda path: path.write_text("{")])
+def test_without_a_sound_copy_the_last_routes_that_were_read_are_published_again(folder, repair, tmp_path, damage):
+    good = folder.routes()
+    damage(tmp_path / ROUTES_COPY)
+    (tmp_path / ROUTES).unlink()
+    repair.see(report(0), [])
+    assert folder.routes() == good.republished()
 
 
 def test_a_damaged_table_is_repaired_once_the_lock_is_free(folder, repair, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -58,11 +59,14 @@ def start(spark, broker, folder):
     return writer.option("checkpointLocation", folder).trigger(realTime="20 seconds").start()
 
 
-def send(broker):
+def send(broker, seen):
+    """Send half of the tuples, and the others once a report has shown some: gaps count from the second report on."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
     for number in range(SENT):
+        if number == SENT // 2:
+            assert seen.wait(120)
         producer.produce("in", str(number).encode(), partition=number % POOL)
         if number % 100 == 0:
             producer.flush()
@@ -70,11 +74,13 @@ def send(broker):
     assert producer.flush(60) == 0
 
 
-def follow(reader, query):
+def follow(reader, query, seen):
     """Reports until all has arrived, and two more."""
     reports, end, idle = [], time.monotonic() + 120, 0
     while idle < 2 and time.monotonic() < end and query.isActive:
         reports += reader.reports()
+        if any(report.input_rows for report in reports):
+            seen.set()
         arrived = sum(report.edges["slow"].read for report in reports)
         idle = sum(report.input_rows == 0 for report in reports[-2:]) if arrived >= SENT else 0
         time.sleep(0.1)
@@ -127,8 +133,11 @@ def main(folder):
             route_version=lambda: 1,
             period=0.5,
         )
-        send(broker)
-        reports = follow(reader, query)
+        seen = threading.Event()
+        sender = threading.Thread(target=send, args=(broker, seen))
+        sender.start()
+        reports = follow(reader, query, seen)
+        sender.join()
         error = reader.state().error
         assert (name := property_of(KEY, "in", WIDTHS["in"])) in next(iter(driver_counters(spark, [name]).values()))
         print(json.dumps({"error": error, **told(topology, reports)}), flush=True)
