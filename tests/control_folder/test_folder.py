@@ -6,7 +6,8 @@ from foretide.control_folder.filesystem import LocalFilesystem
 from foretide.control_folder.folder import (
     CONTROL,
     JOINS,
-    ROUTES, ROUTES_COPY,
+    ROUTES,
+    ROUTES_COPY,
     STATUS,
     ControlFolder,
     ControlStatus,
