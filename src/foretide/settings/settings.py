@@ -57,7 +57,7 @@ _REAL_TIME: Mapping[str, Mapping[str, Any]] = {
     "processors": {"period": 2.0, "min_interval": 5.0, "pause": 0.1, "useful_for": 30.0},
     "replicas": {"period": 5.0},
 }
-"""Defaults in real time, where a report comes each second and a change of routes takes milliseconds."""
+"""Defaults in real time, where a report comes twice a second and a change of routes takes milliseconds."""
 
 _WITH_TARGET = {"policies": ("bypass", "processors", "hot_keys")}
 

@@ -12,7 +12,7 @@ from foretide.control.guards import GuardSettings
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.splits import scale
 from foretide.control.policies.worker_records import WorkerRecord
-from foretide.control.policies.worker_shares import compare_tasks, split_without
+from foretide.control.policies.worker_shares import compare_tasks, split_without, waiting_for_cores
 from foretide.control.step import Control, step
 from foretide.control.world.setup import OperatorSetup, Target, shares
 from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
@@ -45,12 +45,12 @@ def seen(at=1000.0, weights=EVEN, slow=1.0, rows=200, worker="1", **more):
     return world(at, seen=more.pop("seen", route), setup=LIVE, **{**tasks, **more})
 
 
-def drive(turns, policy=None, start=1000.0):
+def drive(turns, policy=None, start=1000.0, **more):
     """Each turn says how slow worker 1 is; splits are in force at once. What was decided in each."""
     policy = policy or Bypass()
     state, weights, wished = policy.start(), EVEN, []
     for turn, slow in enumerate(turns):
-        state, wishes = policy.wish(state, seen(start + turn, weights, slow))
+        state, wishes = policy.wish(state, seen(start + turn, weights, slow, **more))
         for wish in wishes:
             if isinstance(wish.action, SetSplit):
                 weights = wish.action.weights
@@ -112,6 +112,27 @@ def test_a_worker_gets_its_share_back_when_its_few_tuples_say_that_it_is_healthy
     wished = drive([5.0] * 10 + [1.0] * 10)
     assert wished[2:13] == [[]] * 11
     assert [SetSplit("parse", EVEN)] in wished[13:16]
+
+
+def cpu(waits, used=10.0):
+    """The percent of a core that the threads of each worker had, and waited for."""
+    workers = ("0", "1", "2", "3")
+    return {
+        "worker_cpu_user_percent": dict.fromkeys(workers, used * 0.8),
+        "worker_cpu_system_percent": dict.fromkeys(workers, used * 0.2),
+        "worker_cpu_wait_percent": dict(zip(workers, waits, strict=True)),
+    }
+
+
+def test_a_worker_whose_core_others_use_does_not_get_its_share_back_however_soon_few_tuples_are_done():
+    assert any(drive([4] * 2 + [1] * 12, **cpu([1, 1, 1, 1]))[2:])
+    assert not any(drive([4] * 2 + [1] * 12, **cpu([1, 40, 1, 1]))[2:])
+
+
+def test_a_busy_machine_makes_no_core_busier_than_the_others():
+    assert waiting_for_cores(seen(**cpu([40, 42, 38, 40]))) == pytest.approx(dict.fromkeys("0123", 1.0), abs=0.1)
+    assert waiting_for_cores(seen(**cpu([0, 40, 0, 0])))["1"] == pytest.approx(51 / 11)
+    assert waiting_for_cores(seen()) == {}
 
 
 def test_each_relapse_doubles_the_time_for_which_it_must_be_healthy():

@@ -59,7 +59,7 @@ def loop(servers, name, work):
 
 def start(spark, servers, folder, name, work):
     sink = ft.KafkaSink(servers, "back-{stream}")
-    settings = ft.RunSettings(guarantee="at-least-once", batch="8 seconds", loop_patience=4, monitoring=None)
+    settings = ft.RunSettings(guarantee="at-least-once", batch="8 seconds", loop_patience=8, monitoring=None)
     return ft.submit(spark, loop(servers, name, work), sink, str(folder / name), settings, mode="real-time")
 
 

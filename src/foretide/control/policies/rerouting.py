@@ -21,6 +21,7 @@ from foretide.control.policies.worker_shares import (
     compare_tasks,
     others_can_carry,
     split_without,
+    waiting_for_cores,
     was_reset,
 )
 from foretide.control.world.world import World
@@ -47,6 +48,7 @@ class Rerouting:
         health = WorkerHealth(self.settings.health_metrics, MAX_AGE, self.settings.horizon).suspicions(world, since)
         tasks = compare_tasks(world, since=since)
         probed = compare_tasks(world, since=since, min_tuples=1)
+        waiting = waiting_for_cores(world)
         after: Records = {}
         words: dict[str, str] = {}
         for worker in world.observed.executors:
@@ -59,7 +61,8 @@ class Rerouting:
             new: WorkerRecord | None
             if record is not None and record.phase == "rerouted":
                 found = _worst(probed.get(worker), _forecast(health.get(worker)))
-                new = self._rerouted(record, probed.get(worker), found, world)
+                busy_core = waiting.get(worker, 1.0) >= self.settings.slow
+                new = self._rerouted(record, probed.get(worker), found, world, busy_core=busy_core)
             elif not _has_healthy_peer(worker, records, world):
                 found, new = None, record  # next to no tuples tell too little of the others to compare it with them
             else:
@@ -99,12 +102,23 @@ class Rerouting:
         return min(found.ratio, 0.999 * self.settings.bad) if found.forecast else found.ratio
 
     def _rerouted(
-        self, record: WorkerRecord, measured: Suspicion | None, found: Suspicion | None, world: World
+        self,
+        record: WorkerRecord,
+        measured: Suspicion | None,
+        found: Suspicion | None,
+        world: World,
+        *,
+        busy_core: bool,
     ) -> WorkerRecord:
-        """Its share is smaller. It gets it back after some time in which it was measured, and found healthy."""
+        """Its share is smaller. It gets it back after some time in which it was measured, and found healthy.
+
+        With few tuples it may seem to be, while others use its core: then it waits on.
+        """
         settings = self.settings
         if found is not None and found.ratio >= settings.slow:
             return replace(record, since=world.at, ratio=max(record.ratio, self._counted(found)))
+        if busy_core:
+            return replace(record, since=world.at)
         wait = settings.healthy_for if measured is not None else settings.first_wait
         enough = world.at - record.since >= min(wait * 2**record.failures, settings.max_wait)
         healthy = measured is None or measured.ratio < (1 + settings.slow) / 2

@@ -21,6 +21,12 @@ _MIN_TUPLES = 5
 _FLOOR_MS = 0.05
 """Added to both sides of a comparison, for each tuple: tiny times vary for many reasons."""
 
+_PROBE_AGE = 12.0
+"""Seconds after which what the process of a worker used no longer describes the present; it is read every 5 s."""
+
+_CPU_FLOOR = 1.0
+"""Percent of a core added to both sides of a comparison: an idle process waits for many reasons."""
+
 _MAX_UTILIZATION = 0.8
 _LEAST_MOVED = 0.02
 
@@ -51,6 +57,31 @@ def compare_tasks(world: World, *, since: Mapping[str, float], min_tuples: int =
             words = f"its tuples take {took[worker] / rows:.3g} ms, the same on its peers {usual[worker] / rows:.3g}"
             found[worker] = Suspicion((took[worker] + floor) / (usual[worker] + floor), words)
     return found
+
+
+def waiting_for_cores(world: World) -> dict[str, float]:
+    """How many times as long as on its peers the threads of each worker take, since they are ready and have no core.
+
+    This tells a worker on a busy core even while it has next to no tuples: few tuples are soon done there, too.
+    """
+    stretched = {
+        worker: (waits + used + _CPU_FLOOR) / (used + _CPU_FLOOR)
+        for worker in world.observed.in_service
+        if (waits := world.snapshot.value("worker_cpu_wait_percent", worker, within=_PROBE_AGE)) is not None
+        and (used := _cpu_percent(world, worker)) is not None
+    }
+    return {
+        worker: value / median(peers)
+        for worker, value in stretched.items()
+        if (peers := [other for name, other in stretched.items() if name != worker])
+    }
+
+
+def _cpu_percent(world: World, worker: str) -> float | None:
+    parts = [
+        world.snapshot.value(f"worker_cpu_{part}_percent", worker, within=_PROBE_AGE) for part in ("user", "system")
+    ]
+    return sum(part for part in parts if part is not None) if None not in parts else None
 
 
 def _times(

@@ -1,4 +1,4 @@
-"""What a running real-time query did, second by second: the meters of its tasks, read while they run, as reports.
+"""What a running real-time query did, twice a second: the meters of its tasks, read while they run, as reports.
 
 A report is about the time since the one before, not about one of Spark's batches, which last a minute or more.
 """
@@ -41,6 +41,9 @@ Meters = Mapping[str, Mapping[str, Sequence[TaskMeter]]]
 TaskWork = Mapping[tuple[str, int | None], Work]
 """What the tasks of an operator did, by executor and task."""
 
+PERIOD_SECONDS = 0.5
+"""From report to report: two in a row that say that an executor is slow come within about a second."""
+
 _LEVELS = (0.01, 0.05, 0.5)
 """The oldest tuples have waited longest: latency at 0.99 is told by event time at 0.01."""
 
@@ -68,7 +71,7 @@ class RealTimeReader:
         host_of: Callable[[str], str] = lambda _executor: "localhost",
         baseline: Mapping[str, Mapping[str, str]] | None = None,
         first_batch: int = 0,
-        period: float = 1.0,
+        period: float = PERIOD_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Follow a query.
