@@ -70,15 +70,14 @@ class _Application:
 class Executors(_Application):
     """The executors of one application. Every call is short, and harmless when repeated.
 
-    `cores` are the tasks that each runs at the same time; `most` executors may be asked for, by default as many as
-    there were at first.
+    `most` executors may be asked for, by default as many as there were at first.
     """
 
     def __init__(self, context: SparkContext) -> None:
         super().__init__(context)
         self._hosts: dict[str, str] = {}
         self.limits: list[str] = []
-        self.cores = self._cores()
+        self._cores: int | None = None
         self._list = None if self.local else self._exclusions()
         self.can_resize = not self.local and self._is_ours()
         self.most = len(self.executors())
@@ -93,8 +92,15 @@ class Executors(_Application):
             self.limits.append(f"no quarantine: {error}; {instead}")
             return None
 
-    def _cores(self) -> int:
-        """Tasks that an executor runs at the same time; if that is not set, as many as the cluster manager gave it."""
+    @property
+    def cores(self) -> int:
+        """Tasks that an executor runs at the same time; 1 as long as the cluster manager has given none."""
+        if self._cores is None:
+            self._cores = self._find_cores()
+        return self._cores or 1
+
+    def _find_cores(self) -> int | None:
+        """As it is set, or else as the cluster manager has decided; None before the first executor is there."""
         if self.local:
             return self._context.defaultParallelism
         if cores := self._context.getConf().get("spark.executor.cores", ""):
@@ -104,8 +110,8 @@ class Executors(_Application):
             return int(master.split("[")[1].split(",")[1])
         with suppress(RestUnavailableError):
             listed = self._listed_executors()
-            return max([1, *(int(each["maxTasks"]) for each in listed if each["id"] != "driver")])
-        return 1
+            return max((int(each["maxTasks"]) for each in listed if each["id"] != "driver"), default=None)
+        return None
 
     def _is_ours(self) -> bool:
         """Whether the number of executors is left to us: somebody else's dynamic allocation would fight over it."""

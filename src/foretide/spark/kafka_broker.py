@@ -129,7 +129,8 @@ class Broker:
         atomic_write(self._properties, text)
         if not (self.folder / "log" / "meta.properties").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            command = [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)]
+            command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}"]  # it may begin with -
+            command += ["-c", str(self._properties)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise KafkaError(f"the folder of the Kafka broker cannot be prepared: {done.stderr.strip()[-300:]}")

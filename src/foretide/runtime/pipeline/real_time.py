@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from foretide.topology.graph import Topology
     from foretide.topology.sinks import Sink
 
-_FIRST_SLOTS_SECONDS, _SLOTS_SECONDS = 10.0, 120.0
+_FIRST_SLOTS_SECONDS, _SLOTS_SECONDS = 30.0, 120.0
 """How long a start waits for executors: the first one while they register, later ones while a lost one is replaced."""
 
 _POLL_SECONDS = 0.01
