@@ -88,11 +88,18 @@ def test_a_slow_worker_keeps_what_it_can_do():
 
 
 def test_a_bad_worker_keeps_what_it_can_do_if_the_others_cannot_carry_it():
-    busy = {"utilization": {"parse": 1.45}}
+    busy = {"utilization": {"parse": 2.9}}
     state, _ = Bypass().wish({}, seen(slow=5.0, **busy))
     _, (wish,) = Bypass().wish(state, seen(1001.0, slow=5.0, **busy))
     ratio = (10 + 0.05) / (2 + 0.05)
     assert wish.action.weights == pytest.approx((1.0, 1 / ratio, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0))
+
+
+def test_the_time_that_a_bad_worker_wastes_is_no_work_that_others_have_to_carry():
+    busy = {"utilization": {"parse": 2.0}}  # most of it on the bad worker
+    state, _ = Bypass().wish({}, seen(slow=5.0, **busy))
+    _, (wish,) = Bypass().wish(state, seen(1001.0, slow=5.0, **busy))
+    assert 0 < shares(wish.action.weights)[1] < 0.01
 
 
 def test_a_forecast_alone_leaves_it_more_than_next_to_nothing():

@@ -165,4 +165,15 @@ def others_can_carry(world: World, edge: str, slow: frozenset[str]) -> bool:
     busy = world.snapshot.value("utilization", part.name, within=MAX_AGE)
     others = sum(1 for worker in places if worker not in slow)
     active = len(full_tasks(world.observed.routes.get(edge, ())))
-    return others > 0 and (busy is None or busy * active <= _MAX_UTILIZATION * others)
+    return others > 0 and (
+        busy is None or busy * active * _work_elsewhere(world, edge, slow) <= _MAX_UTILIZATION * others
+    )
+
+
+def _work_elsewhere(world: World, edge: str, slow: frozenset[str]) -> float:
+    """The time that all tuples would have taken on the other workers, over what they took: slow ones take longer."""
+    times = _times(world, edge, world.observed.placements[edge], {})
+    took, tuples = (sum(column) for column in zip(*times.values(), strict=True)) if times else (0.0, 0.0)
+    elsewhere = [each for worker, each in times.items() if worker not in slow]
+    healthy_ms, healthy = sum(ms for ms, _ in elsewhere), sum(count for _, count in elsewhere)
+    return healthy_ms / healthy * tuples / took if healthy and took else 1.0
