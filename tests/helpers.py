@@ -76,9 +76,9 @@ class FullDisk(LocalFilesystem):
 
     error: str | None = None
 
-    def write(self, name, text):
+    def write(self, name, text, *, durable=True):
         self._check()
-        super().write(name, text)
+        super().write(name, text, durable=durable)
 
     def lock(self, seconds=1.0):
         self._check()

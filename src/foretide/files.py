@@ -17,26 +17,31 @@ PRIVATE = 0o600
 
 
 @contextmanager
-def atomic_path(path: Path, mode: int = READABLE_BY_ALL) -> Iterator[Path]:
-    """A temporary file beside `path` to write to; it replaces `path` on success and is removed on an error."""
+def atomic_path(path: Path, mode: int = READABLE_BY_ALL, *, durable: bool = True) -> Iterator[Path]:
+    """A temporary file beside `path` to write to; it replaces `path` on success and is removed on an error.
+
+    What is not `durable` may be lost when the machine loses power. It does not wait for the disk, which can take a
+    tenth of a second and more while others write.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
+        if durable:
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
         temporary.chmod(mode)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def atomic_write(path: Path, content: str | bytes, mode: int = READABLE_BY_ALL) -> None:
-    """Replace the content of a file, or create it."""
+def atomic_write(path: Path, content: str | bytes, mode: int = READABLE_BY_ALL, *, durable: bool = True) -> None:
+    """Replace the content of a file, or create it; see `atomic_path`."""
     data = content.encode("utf-8") if isinstance(content, str) else content
-    with atomic_path(path, mode) as temporary:
+    with atomic_path(path, mode, durable=durable) as temporary:
         temporary.write_bytes(data)
 
 

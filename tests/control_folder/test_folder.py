@@ -25,14 +25,15 @@ class InMemory:
     """A publication for tests: what was written, and how often."""
 
     def __init__(self):
-        self.files, self.writes, self.locked = {}, [], False
+        self.files, self.writes, self.locked, self.durable = {}, [], False, set()
 
     def read(self, name):
         return self.files.get(name)
 
-    def write(self, name, text):
+    def write(self, name, text, *, durable=True):
         self.writes.append(name)
         self.files[name] = text
+        self.durable |= {name} if durable else set()
 
     def lock(self, seconds=5.0):
         return self
@@ -87,6 +88,15 @@ def test_a_change_that_changes_nothing_is_not_written_again(folder, files):
     folder.change_routes(declare)
     folder.change_routes(declare)
     assert files.writes == [ROUTES, ROUTES_COPY]
+
+
+def test_routes_and_status_do_not_wait_for_the_disk_and_orders_and_plans_do(folder, files):
+    folder.change_routes(declare)
+    folder.status.write(PipelineStatus(1, 2.0, 3))
+    assert not files.durable
+    folder.orders.limit_admission("lines", 100)
+    folder.declare_join("one", SPEC)
+    assert files.durable == {ADMISSION, JOINS}
 
 
 def test_changes_are_made_under_the_lock(folder, files):

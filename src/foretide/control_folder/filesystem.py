@@ -48,8 +48,11 @@ class Filesystem(Protocol):
             ControlFolderError: It cannot be read at present.
         """
 
-    def write(self, name: str, text: str) -> None:
-        """Replace the text of a file all at once; ControlFolderError if that fails."""
+    def write(self, name: str, text: str, *, durable: bool = True) -> None:
+        """Replace the text of a file all at once; ControlFolderError if that fails.
+
+        With `durable`, it is on the disk afterwards, and not lost when the machine loses power.
+        """
 
     def lock(self, seconds: float = LOCK_SECONDS) -> AbstractContextManager[None]:
         """Exclude other writers while a text is read, changed and written; ControlFolderError if others go on."""
@@ -81,13 +84,13 @@ class LocalFilesystem:
         except OSError as error:
             raise ControlFolderError(f"'{path}' cannot be read: {_reason(error)}") from error
 
-    def write(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str, *, durable: bool = True) -> None:
         path, content = self._folder / name, text.encode("utf-8")
         try:
             self.create()
             if path.is_dir() and not path.is_symlink():
                 _move_aside(path)
-            atomic_write(path, content, self._mode())
+            atomic_write(path, content, self._mode(), durable=durable)
         except (OSError, ValueError) as error:
             raise ControlFolderError(f"'{path}' cannot be written: {_reason(error)}") from error
 
@@ -179,7 +182,8 @@ class ObjectStoreFilesystem:
         except OSError as error:
             raise ControlFolderError(f"'{self.url(name)}' cannot be read: {_reason(error)}") from error
 
-    def write(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str, *, durable: bool = True) -> None:
+        del durable  # a store has what it has taken
         content = text.encode("utf-8")  # what is opened is published, so nothing may fail after it
         try:
             with self._filesystem.open_output_stream(f"{self._base}/{name}") as stream:

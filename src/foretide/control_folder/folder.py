@@ -103,8 +103,8 @@ class ControlFolder:
             before = self._sound_routes() if repair else self.routes()
             after = change(self._copied_routes() if before is None else before)
             if after is not before:
-                self._files.write(ROUTES, after.to_json())
-                self._files.write(ROUTES_COPY, after.to_json())
+                for name in (ROUTES, ROUTES_COPY):  # running tasks wait for it, and no result depends on it
+                    self._files.write(name, after.to_json(), durable=False)
             return after
 
     def _sound_routes(self) -> RouteTable | None:
@@ -285,7 +285,7 @@ class StatusFiles:
 
     def write(self, status: PipelineStatus | ControlStatus | PipelineFacts) -> None:
         """Replace the status of the pipeline or of the control loop, or what the pipeline is made of."""
-        self._files.write(_FILES[type(status)], codec.to_json(status))
+        self._files.write(_FILES[type(status)], codec.to_json(status), durable=False)
 
 
 _FILES = {PipelineStatus: STATUS, ControlStatus: CONTROL, PipelineFacts: FACTS}

@@ -111,7 +111,7 @@ class Collection:
         part = parsed([self.arrivals.popleft() for _ in range(len(self.arrivals))])
         self._parts.append(part)
         self._window.add(part)
-        atomic_write(self._folder / LIVE, to_json(self._window.live(time.time_ns() // 1000)))
+        atomic_write(self._folder / LIVE, to_json(self._window.live(time.time_ns() // 1000)), durable=False)
 
     def all(self) -> Received:
         """Everything that was taken in."""
