@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP_INSTALL := sh scripts/install.sh $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
 .PHONY: run test test-fast soak check format bench docs clean
 

@@ -15,6 +15,8 @@ from benchmarks.report import show
 ALL = (
     "engine",
     "monitoring",
+    "control_cost",
+    "batch_cost",
     "store_growth",
     "forecasting",
     "forecasting_nets",
@@ -22,6 +24,7 @@ ALL = (
     "simulation",
     "control",
     "live_load",
+    "hold_target",
     "slow_worker",
     "joins",
     "real_time",

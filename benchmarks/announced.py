@@ -29,7 +29,7 @@ from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.simulation.batches import RowLoad
 
-TIME = "worker_tuple_execution_time_ms"
+TIME = "worker_slowness"
 DISK = "worker_disk_read_bytes_per_second"
 WORKERS = ("0", "1", "2", "3")
 PERIOD = 5.0

@@ -34,7 +34,7 @@ from foretide.control.simulation.scenario import ControlScenario
 from foretide.control.simulation.simulate import ControlReport, simulate_control
 from foretide.control.step import Control, step
 from foretide.control.world.setup import Observed, OperatorSetup, Setup, Target
-from foretide.control.world.world import World
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts, World
 from foretide.forecasting.load.registry import NAMES, make
 from foretide.metrics.catalogue import at_level
 from foretide.metrics.metric import Level
@@ -99,12 +99,14 @@ def crowd(workers: int, operators: int, at: float) -> World:
     figures |= {("flow_fraction", f"{a}->{b}"): (1.0, at) for a, b in flows}
     figures |= {(m.name, "q"): (1000.0, at) for m in at_level(Level.QUERY)} | {("batch", "q"): (at, at)}
     figures |= {("input_rows_per_second", "q"): (1000.0, at), ("input_rows", "q"): (1000.0, at)}
-    forecasts = {("worker_tuple_execution_time_ms", worker): 1.1 for worker in ids} | {("arrival_rate", "read"): 6000.0}
+    expected = {("worker_tuple_execution_time_ms", worker): 1.1 for worker in ids} | {("arrival_rate", "read"): 6000.0}
+    forecasts = Forecasts({key: Forecast("m", (ForecastPoint(30.0, value),)) for key, value in expected.items()})
     observed = Observed(
         routes=dict.fromkeys(names[1:], (1.0,) * 8 + (0.0,) * 24),
         executors={worker: f"h{i % 8}" for i, worker in enumerate(ids)},
     )
-    return World(setup, Snapshot(at, "q", figures, forecasts), observed, target=Target(latency=2.0, relaxed=0.2))
+    target = Target(latency=2.0, relaxed=0.2)
+    return World(setup, Snapshot(at, "q", figures), observed, forecasts, target=target)
 
 
 def decision_time(cycles: int) -> list[dict[str, Any]]:

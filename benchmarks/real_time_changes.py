@@ -109,7 +109,8 @@ def _failed(spark: SparkSession, broker: Broker, what: str, fail: Any) -> Row:
             "restarts": one.pipeline.restarts, "sent": account.sent, "lost": account.lost, "doubled": account.doubled,
             "rows after dropDuplicates": int(one.pipeline.output("out").select("row").dropDuplicates().count()),
         }  # fmt: skip
-        return row | {"dead letters": _dead_letters(one) if dead else 0}
+        said = [alarm.message for alarm in one.pipeline.alarms if alarm.kind == "query-restarted"]
+        return row | {"dead letters": _dead_letters(one) if dead else 0, "alarm": "; ".join(said) or "none"}
 
 
 def _kill_executor(spark: SparkSession, _broker: Broker, _one: Running) -> bool:

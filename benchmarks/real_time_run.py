@@ -179,7 +179,7 @@ def measure(spark: SparkSession, servers: str, variant: Variant) -> Measured:
                 cores = _watch(spark, query, feed)
                 sent = feed.stop()
             _drain(collector, sent.due.size)
-            ends = [_end(progress) for progress in query.recentProgress]
+            ends = batch_ends(query)
         finally:
             started.stop()
         return measured(variant, feed.start_time, sent, collector.stop(), ends, cores)
@@ -266,8 +266,12 @@ def _drain(collector: Collector, rows: int) -> None:
         time.sleep(0.2)
 
 
+def batch_ends(query: Any) -> list[int]:
+    """When each batch of a query ended, in microseconds since 1970."""
+    return [_end(progress) for progress in query.recentProgress]
+
+
 def _end(progress: Any) -> int:
-    """When a batch ended."""
     began = datetime.fromisoformat(progress.timestamp).timestamp()
     return round(began * 1e6) + 1000 * int(progress.durationMs["triggerExecution"])
 

@@ -1,15 +1,21 @@
 """A slow worker: busy loops on the core of one of two executors. Foretide beside static Spark, speculation, thresholds.
 
     python -m benchmarks slow_worker
+    SLOW_WORKER_VARIANTS=all SLOW_WORKER_LOOPS=4,16,24 python -m benchmarks slow_worker
+
+The first takes about 12 minutes: undisturbed, static Spark and Foretide, with 24 loops. `SLOW_WORKER_VARIANTS` names
+others, separated by commas, or `all`; `SLOW_WORKER_KINDS` and `SLOW_WORKER_LOOPS` choose topologies and loads.
 
 Two cores play two machines: executor 0 has one to itself until the loops come, executor 1 and the driver have the
-other. Latency is that of every tuple from when it was due until its batch was committed. Each run has a process and a
-Spark session of its own; rows are counted in and out.
+other. Latency is that of every tuple from when it was due until its batch was committed; a tuple whose batch was not
+committed while the loops ran counts with its age at their end. Each run has a process and a Spark session of its own;
+rows are counted in and out.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from itertools import product
@@ -19,58 +25,95 @@ from typing import Any
 import numpy as np
 
 KINDS = ("stateless", "stateful")
-VARIANTS = ("undisturbed", "static", "speculation", "reactive", "foretide")
-SECONDS, SLOW_AT, SLOW_UNTIL = 45.0, 12.0, 42.0
+ESSENTIAL = ("undisturbed", "static", "foretide")
+VARIANTS = (*ESSENTIAL, "at-batch-end", "speculation", "reactive", "speculation+reactive")
+LOOPS = (24,)
+SECONDS, SLOW_AT, SLOW_UNTIL = 78.0, 15.0, 75.0
 SETTLED = 8.0
 """Seconds after the start of the disturbance from which latency counts: more than a control period."""
 
 
 def run(*, quick: bool, folder: Path) -> dict[str, Any]:
-    kinds, variants = (KINDS[:1], ("undisturbed", "static", "foretide")) if quick else (KINDS, VARIANTS)
-    runs = [one(kind, variant) for kind, variant in product(kinds, variants)]
+    kinds = KINDS[:1] if quick else chosen("SLOW_WORKER_KINDS", KINDS, KINDS)
+    variants = ESSENTIAL if quick else chosen("SLOW_WORKER_VARIANTS", ESSENTIAL, VARIANTS)
+    loops = [int(each) for each in chosen("SLOW_WORKER_LOOPS", tuple(map(str, LOOPS)), None)]
+    runs = [one(kind, "undisturbed", 0) for kind in kinds]
+    disturbed = [variant for variant in variants if variant != "undisturbed"]
+    runs += [one(*each) for each in product(kinds, disturbed, loops)]
     folder.mkdir(parents=True, exist_ok=True)
     draw(runs, folder / "slow_worker.png")
     return {
-        "p99 tuple latency while an executor is slowed, once a control period has passed": table(runs),
+        "p99 tuple latency while an executor is slowed": table(runs),
         "picture": str(folder / "slow_worker.png"),
     }
 
 
-def one(kind: str, variant: str) -> dict[str, Any]:
+def chosen(variable: str, default: tuple[str, ...], known: tuple[str, ...] | None) -> tuple[str, ...]:
+    """What an environment variable names."""
+    given = os.environ.get(variable, "")
+    names = tuple(given.split(",")) if given else default
+    if known is None:
+        return names
+    if names == ("all",):
+        return known
+    if unknown := set(names) - set(known):
+        raise SystemExit(f"{variable}: {', '.join(sorted(unknown))} not known; there are {', '.join(known)}")
+    return names
+
+
+def one(kind: str, variant: str, loops: int) -> dict[str, Any]:
     """One run in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.slow_worker_run", kind, variant]
+    command = [sys.executable, "-m", "benchmarks.slow_worker_run", kind, variant, str(loops)]
     command += [str(SECONDS), str(SLOW_AT), str(SLOW_UNTIL)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
-    print(f"{kind}, {variant}: done", flush=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    if done.returncode:
+        raise SystemExit(f"{kind}, {variant}, {loops} loops failed:\n{done.stderr[-3000:]}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(f"{kind}, {variant}, {loops} loops: p99 {p99(found, 0.0):.2f} s from the first moment", flush=True)
     return found
 
 
-def p99(found: dict[str, Any]) -> float:
-    """Of all tuples whose batch ended while the executor was slow and control had had its time."""
-    batches = [b for b in found["batches"] if SLOW_AT + SETTLED <= b["at"] < SLOW_UNTIL]
-    values = np.concatenate([b["latencies"] for b in batches]) if batches else np.array([SLOW_UNTIL - SLOW_AT])
-    weights = np.concatenate([[b["rows"] / len(b["latencies"])] * len(b["latencies"]) for b in batches] or [[1.0]])
+def p99(found: dict[str, Any], settled: float) -> float:
+    """Of all tuples whose batch ended while the executor was slow, from some seconds after the beginning on.
+
+    Tuples that were due before the end and not committed then count with the age that they had.
+    """
+    begin = (found["hog_at"] or SLOW_AT) + settled
+    batches = [b for b in found["batches"] if begin <= b["at"] < SLOW_UNTIL]
+    later = [b for b in found["batches"] if b["at"] >= SLOW_UNTIL]
+    counted = [(np.array(b["latencies"]), b["rows"]) for b in batches]
+    for b in later:
+        ages = np.array(b["latencies"]) - (b["at"] - SLOW_UNTIL)
+        counted.append((ages[ages > 0], b["rows"] * float(np.mean(ages > 0))))
+    counted = [(values, rows) for values, rows in counted if len(values)]
+    values = np.concatenate([values for values, _ in counted])
+    weights = np.concatenate([np.full(len(values), rows / len(values)) for values, rows in counted])
     order = np.argsort(values)
     below = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(below, 0.99 * below[-1])])
 
 
 def table(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    by_name = {(found["kind"], found["variant"]): found for found in runs}
+    by_name = {(found["kind"], found["variant"], found["loops"]): found for found in runs}
     rows = []
     for found in runs:
-        usual, ours = (p99(by_name[found["kind"], name]) for name in ("undisturbed", "foretide"))
-        value = p99(found)
+        usual = by_name[found["kind"], "undisturbed", 0]
+        ours = by_name.get((found["kind"], "foretide", found["loops"]))
+        settled, first = p99(found, SETTLED), p99(found, 0.0)
         rows.append(
             {
                 "topology": found["kind"],
+                "loops": found["loops"],
                 "run": found["variant"],
-                "p99 s": value,
-                "of undisturbed": value / usual,
-                "of foretide": value / ours,
+                "p99 s": settled,
+                "of undisturbed": settled / p99(usual, SETTLED),
+                "of foretide": settled / p99(ours, SETTLED) if ours else "-",
+                "p99 s, first 60 s": first,
+                "first 60 s, of undisturbed": first / p99(usual, 0.0),
                 "decided after s": decided(found),
-                "recovered after s": recovered(found, usual),
+                "within a batch": "yes" if found["within_batch"] else "-",
+                "copies": found["copies"],
+                "recovered after s": recovered(found, p99(usual, SETTLED)),
                 "rows lost": found["missing"],
                 "alarms": len(found["alarms"]),
             }
@@ -102,7 +145,8 @@ def draw(runs: list[dict[str, Any]], path: Path) -> None:
         axes = figure.add_subplot(len(kinds), 1, place + 1)
         for found in (each for each in runs if each["kind"] == kind):
             times = [b["at"] for b in found["batches"]]
-            axes.plot(times, [b["p99"] for b in found["batches"]], marker=".", label=found["variant"])
+            label = f"{found['variant']}, {found['loops']} loops" if found["loops"] else found["variant"]
+            axes.plot(times, [b["p99"] for b in found["batches"]], marker=".", label=label)
         axes.axvspan(SLOW_AT, SLOW_UNTIL, color="tab:red", alpha=0.08)
         axes.set(title=f"{kind}: executor 0 slowed in the red part", ylabel="p99 tuple latency, s", xlabel="seconds")
         axes.set_ylim(bottom=0)

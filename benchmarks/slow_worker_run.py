@@ -1,6 +1,6 @@
 """One run of the slow-worker benchmark in a process of its own: prints its figures as one line of JSON.
 
-python -m benchmarks.slow_worker_run stateless foretide 55 15 50
+python -m benchmarks.slow_worker_run stateless foretide 24 78 15 75
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 import foretide as ft
 from foretide.apps.experiment import cpu_hog, is_over, origin_of, pin, pin_executors, replay_of, taken_by
 from foretide.control.policies.baselines import Reactive
+from foretide.runtime.loop.batch_watch import BatchWatch
 from foretide.runtime.monitoring.tuple_latency import latencies
 from foretide.spark.executors import driver_pid
 from foretide.workloads.keyed import Keyed
@@ -28,9 +29,13 @@ if TYPE_CHECKING:
 
 RATE = 20_000.0
 VICTIM = "0"
-LOOPS = 24
 WARM, WARM_BATCHES = 2.0, 6
-POLICIES = {"foretide": ["bypass"], "reactive": [Reactive()]}
+POLICIES: dict[str, list[Any]] = {
+    "foretide": ["bypass"],
+    "at-batch-end": ["bypass"],
+    "reactive": [Reactive()],
+    "speculation+reactive": [Reactive()],
+}
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -63,10 +68,10 @@ def topology(kind: str, seconds: float) -> ft.Topology:
     return ft.Topology("slow", [spout], [bolt])
 
 
-def main(kind: str, variant: str, seconds: float, start: float, end: float) -> dict[str, Any]:
+def main(kind: str, variant: str, loops: int, seconds: float, start: float, end: float) -> dict[str, Any]:
     options = {"spark.sql.shuffle.partitions": "2", "spark.executor.memory": "768m"}
     spark = ft.session(
-        "local-cluster[2,1,1024]", "foretide-slow", options | (SPECULATION if variant == "speculation" else {})
+        "local-cluster[2,1,1024]", "foretide-slow", options | (SPECULATION if variant.startswith("speculation") else {})
     )
     spark.sparkContext.setLogLevel("OFF")
     with tempfile.TemporaryDirectory() as folder:
@@ -75,8 +80,8 @@ def main(kind: str, variant: str, seconds: float, start: float, end: float) -> d
         for process in (os.getpid(), driver_pid(spark.sparkContext)):
             pin(process, pinned["1"])
         pipeline = ft.submit(spark, topology(kind, seconds), ft.Parquet(f"{folder}/out"), f"{folder}/checkpoint")
-        found = follow(pipeline, variant, pinned, (start, end))
-    return found | {"kind": kind, "variant": variant}
+        found = follow(pipeline, variant, loops, pinned, (start, end))
+    return found | {"kind": kind, "variant": variant, "loops": loops}
 
 
 def warm_up(spark: Any, kind: str, folder: str) -> None:
@@ -88,13 +93,22 @@ def warm_up(spark: Any, kind: str, folder: str) -> None:
     pipeline.raise_failure()
 
 
-def follow(pipeline: ft.Pipeline, variant: str, pinned: dict[str, int], slow: tuple[float, float]) -> dict[str, Any]:
+def follow(
+    pipeline: ft.Pipeline, variant: str, loops: int, pinned: dict[str, int], slow: tuple[float, float]
+) -> dict[str, Any]:
     """Run to the end, slow the victim down meanwhile, and note the latency of every batch."""
     plan = replay_of(pipeline.topology)
     decisions: list[Any] = []
+    copies: list[float] = []
+    if variant == "at-batch-end":
+        BatchWatch.start = lambda *_: None  # type: ignore[method-assign]
+        BatchWatch.copy_tasks = lambda *_: None  # type: ignore[method-assign]
     if variant in POLICIES:
         controller = ft.control(pipeline, POLICIES[variant], ft.Latency(p99="3s"), settings=ft.Settings())
         controller.on_decision(lambda decision: decisions.append(decision) if decision.chosen else None)
+        pipeline.follower.monitor.on_samples(
+            lambda samples: copies.extend(each.value for each in samples if each.metric == "worker_copied_tasks")
+        )
     begun = hog_at = None
     with contextlib.ExitStack() as stack:
         while pipeline.running and not is_over(pipeline, plan):
@@ -102,7 +116,7 @@ def follow(pipeline: ft.Pipeline, variant: str, pinned: dict[str, int], slow: tu
             begun = begun or (origin_of(pipeline) if pipeline.reports else None)
             elapsed = time.time() - begun if begun else 0.0
             if hog_at is None and variant != "undisturbed" and elapsed >= slow[0]:
-                stack.enter_context(cpu_hog(pinned, VICTIM, LOOPS))
+                stack.enter_context(cpu_hog(pinned, VICTIM, loops))
                 hog_at = elapsed
             if elapsed >= slow[1]:
                 stack.close()
@@ -116,6 +130,8 @@ def follow(pipeline: ft.Pipeline, variant: str, pinned: dict[str, int], slow: tu
             {"at": each.at - (begun or 0.0), "says": [wish.action.describe() for wish in each.chosen]}
             for each in decisions
         ],
+        "within_batch": any("running slowness" in wish.reason for each in decisions[:1] for wish in each.chosen),
+        "copies": sum(copies),
         "alarms": [alarm.message for alarm in pipeline.alarms],
         "missing": abs((plan.total_rows or 0) - taken) + lost(pipeline, plan),
     }
@@ -147,5 +163,5 @@ def batch(plan: Any, report: Any, begun: float) -> dict[str, Any]:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.ERROR)
-    kind, variant, *numbers = sys.argv[1:]
-    print(json.dumps(main(kind, variant, *map(float, numbers))))
+    kind, variant, loops, *numbers = sys.argv[1:]
+    print(json.dumps(main(kind, variant, int(loops), *map(float, numbers))))

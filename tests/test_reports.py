@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from foretide.errors import FileError
-from foretide.reports import BatchRow, Disturbances, PlottedRun, check_output_file, draw_comparison, draw_run
+from foretide.reports import (
+    BatchRow,
+    Disturbances,
+    PlottedRun,
+    check_output_file,
+    draw_comparison,
+    draw_partitions,
+    draw_run,
+)
 
 
 def batch(number, per_task=(3, 1), p99=0.5):
@@ -65,3 +73,18 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path, name, reason):
     with pytest.raises(FileError, match=reason) as refused:
         check_output_file(tmp_path / name, SUFFIXES)
     assert Path(refused.value.path) == tmp_path / name
+
+
+def test_the_load_of_partitions_is_drawn_for_each_plan(tmp_path):
+    pytest.importorskip("matplotlib")
+    draw_partitions({"by the hash alone": (0.9, 0.1), "by the plan": (0.5, 0.5)}, tmp_path / "loads.svg")
+    text = (tmp_path / "loads.svg").read_text(encoding="utf-8")
+    assert text.count("<path") > 4
+
+
+def test_the_target_is_part_of_the_plots(tmp_path):
+    pytest.importorskip("matplotlib")
+    batches = [BatchRow(n, 10, 1.0, float(n), 0.5, 0.9, 0, 1, (5, 5), (), float(n)) for n in range(3)]
+    draw_run(batches, tmp_path / "without.svg", "work")
+    draw_run(batches, tmp_path / "with.svg", "work", target=2.0)
+    assert (tmp_path / "with.svg").stat().st_size > (tmp_path / "without.svg").stat().st_size

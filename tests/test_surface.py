@@ -93,6 +93,7 @@ SURFACE = [
     "session",
     "step",
     "submit",
+    "watch",
 ]
 
 

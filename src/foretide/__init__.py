@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from foretide.metrics.snapshot import Known, Snapshot, Unknown
     from foretide.runtime.loop.attach import control
     from foretide.runtime.loop.controller import Controller
+    from foretide.runtime.loop.watch import watch
     from foretide.runtime.pipeline.submit import Pipeline, submit
     from foretide.settings.forecasts import ForecastSettings
     from foretide.settings.load import load_settings
@@ -87,6 +88,7 @@ _NAMES_BY_MODULE = {
     "foretide.metrics.snapshot": "Known Snapshot Unknown",
     "foretide.runtime.loop.attach": "control",
     "foretide.runtime.loop.controller": "Controller",
+    "foretide.runtime.loop.watch": "watch",
     "foretide.runtime.pipeline.submit": "Pipeline submit",
     "foretide.settings.settings": "ControlSettings Settings",
     "foretide.settings.forecasts": "ForecastSettings",
@@ -190,6 +192,7 @@ __all__ = [
     "session",
     "step",
     "submit",
+    "watch",
 ]
 
 

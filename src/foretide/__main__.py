@@ -3,6 +3,9 @@
 import os
 import sys
 
+if os.path.realpath(sys.path[0] or ".") == os.path.realpath(f"{__file__}/.."):
+    del sys.path[0]  # as a file of spark-submit: modules in here have names of Python's own
+
 
 def quit_at_once(*_: object) -> None:
     """Answer Ctrl-C in one line: while modules are imported there is nothing to clean up, and Python may lose it."""

@@ -20,7 +20,8 @@ ForetideError
  |   |   |- OverloadError            too few processors, or too little pool, for what arrives
  |   |   '- BatchOverloadError       more rows a second than micro-batches can carry
  |   |- BudgetTooSmallError      fewer processors than stability needs
- |   '- LatencyOutOfReachError   a latency target that no allocation meets
+ |   |- LatencyOutOfReachError   a latency target that no allocation meets
+ |   '- CapacityError            a question about a running pipeline that what was measured cannot answer
  |- MonitoringError          metrics that cannot be kept, read or served
  |   |- StoreError               a store that cannot be opened, read or written; the pipeline runs on
  |   |   '- EmptyStoreError          a store that exists and holds nothing yet
@@ -262,6 +263,10 @@ class LatencyOutOfReachError(PlanningError):
         self.best = best
         reached, wanted = format_number(best, 6), format_number(target, 6)
         super().__init__(f"no allocation gets below {reached} s, so a target of {wanted} s is out of reach")
+
+
+class CapacityError(PlanningError):
+    """What was measured of a pipeline does not say what another load or target would need; the message says why."""
 
 
 class EnvironmentNotReadyError(ForetideError):

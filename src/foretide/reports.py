@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -117,8 +117,8 @@ class PlottedRun:
     forecasts: Sequence[tuple[float, float]] = ()
 
 
-def draw_run(batches: Sequence[BatchRow], path: Path, edge: str) -> None:
-    """Plot rows, latency and the split of an edge over time."""
+def draw_run(batches: Sequence[BatchRow], path: Path, edge: str, target: float | None = None) -> None:
+    """Plot rows, latency with the target in seconds, if there is one, and the split of an edge over time."""
     figure = new_figure(9, 6.5)
     timed = _with_latency(batches)
     load, latency, split = figure.subplots(3, 1, sharex=True)
@@ -128,10 +128,16 @@ def draw_run(batches: Sequence[BatchRow], path: Path, edge: str) -> None:
     latency.plot(times, [batch.p99 for batch in timed], color="tab:red", label="p99")
     latency.plot(times, [batch.p50 for batch in timed], color="tab:orange", label="p50")
     latency.set_ylabel("tuple latency, s")
+    _draw_target(latency, target)
     latency.set_ylim(bottom=0)
     latency.legend(loc="upper right")
     _draw_split(split, timed, edge)
     save_figure(figure, path)
+
+
+def _draw_target(axes: Axes, target: float | None) -> None:
+    if target is not None:
+        axes.axhline(target, color="tab:blue", linewidth=1, label=f"target {target:g} s")
 
 
 def _draw_split(axes: Axes, batches: Sequence[BatchRow], edge: str) -> None:
@@ -146,8 +152,10 @@ def _draw_split(axes: Axes, batches: Sequence[BatchRow], edge: str) -> None:
         axes.legend(loc="upper right")
 
 
-def draw_comparison(runs: Sequence[PlottedRun], disturbances: Disturbances, path: Path) -> None:
-    """Plot load and latency of a run without control and of one with it."""
+def draw_comparison(
+    runs: Sequence[PlottedRun], disturbances: Disturbances, path: Path, target: float | None = None
+) -> None:
+    """Plot load and latency of a run without control and of one with it, with the target in seconds."""
     figure = new_figure(10, 6.5)
     load, latency = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))
     for run, colour in zip(runs, _COLOURS, strict=True):
@@ -160,6 +168,7 @@ def draw_comparison(runs: Sequence[PlottedRun], disturbances: Disturbances, path
             load.plot(times, [value / 1000 for value in values], "k:", linewidth=1, label="load forecast 10 s earlier")
         for at in run.decided_at:
             latency.axvline(at, color=colour, linestyle=":", linewidth=1)
+    _draw_target(latency, target)
     _mark(load, disturbances)
     _mark(latency, disturbances)
     top = latency.get_ylim()[1]
@@ -196,6 +205,22 @@ def draw_latencies(runs: Sequence[LatencyRun], slow_at: float, target: float, pa
     axes.set(yscale="log", xlabel="seconds", ylabel="latency from Kafka to Kafka, ms")
     axes.grid(visible=True, which="major", alpha=0.3)
     axes.legend(loc="upper left", ncols=2, fontsize="small")
+    save_figure(figure, path)
+
+
+def draw_partitions(loads: Mapping[str, Sequence[float]], path: Path) -> None:
+    """Share of the load of each partition, under each of several plans."""
+    figure = new_figure(8, 4)
+    axes = figure.subplots()
+    width = 0.8 / max(1, len(loads))
+    for place, (name, shares) in enumerate(loads.items()):
+        axes.bar([partition + place * width for partition in range(len(shares))], shares, width, label=name)
+    partitions = max((len(shares) for shares in loads.values()), default=0)
+    axes.axhline(1 / max(1, partitions), color="black", linestyle=":", linewidth=1, label="even")
+    middle = (len(loads) - 1) * width / 2
+    axes.set_xticks([partition + middle for partition in range(partitions)], [str(each) for each in range(partitions)])
+    axes.set(xlabel="partition", ylabel="share of the load, same rows")
+    axes.legend()
     save_figure(figure, path)
 
 

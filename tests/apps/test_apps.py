@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 import foretide as ft
 from foretide.apps.app import APPS, Load, find_app
-from foretide.apps.experiment import is_over, last_committed, replay_of, verify
+from foretide.apps.experiment import _closed, is_over, last_committed, replay_of, verify, verify_stopped
 from foretide.topology.validate import find_problems
 from helpers import wait_for
 
@@ -73,3 +74,32 @@ def test_the_last_committed_offset_is_read_from_the_checkpoint(tmp_path):
     for name in ("9", "10", ".10.crc"):
         (tmp_path / "commits" / name).touch()
     assert last_committed(tmp_path).end["row"] == 1000
+
+
+@pytest.mark.parametrize("name", ["url-count", "continuous-queries"])
+def test_a_run_that_is_stopped_is_judged_by_the_rows_that_it_took(start, name):
+    app = find_app(name)
+    topology = in_batches(app.build(LOAD), 1500)
+    plan = replay_of(topology)
+    pipeline = start(topology)
+    wait_for(lambda: len(pipeline.reports) >= 4, pipeline)
+    pipeline.control_folder.orders.request_stop()
+    wait_for(lambda: not pipeline.running, pipeline)
+    assert not is_over(pipeline, plan)
+    verdict = verify_stopped(pipeline, plan, app.result, lambda rows: app.truth(rows, LOAD))
+    assert verdict.exact
+    assert 0 < verdict.handed_out < plan.total_rows
+    assert verdict.handed_out == sum(report.input_rows for report in pipeline.reports)
+    assert verdict.open_rows > 0 or name != "url-count"
+    assert not verify(pipeline, plan, app.result, lambda rows: app.truth(rows, LOAD)).exact
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_windows_after_the_last_one_that_was_written_are_open(zone):
+    times = pd.to_datetime([0, 60, 120], unit="s", utc=bool(zone))
+    expected = pd.DataFrame({"word": ["a", "b", "c"], "window": times})
+    assert list(_closed(expected, expected[:2])["word"]) == ["a", "b"]
+    naive = pd.DataFrame({"window": pd.to_datetime([60], unit="s")})
+    assert list(_closed(expected, naive)["word"]) == ["a", "b"]
+    assert _closed(expected, expected[:0]).empty
+    assert len(_closed(expected[["word"]], expected[:1])) == 3

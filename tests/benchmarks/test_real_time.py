@@ -37,5 +37,6 @@ def run_of(edge, milliseconds):
 
 def test_goals_are_judged_over_all_runs():
     runs = [run_of(ROUTED, [3, 3, 3]), run_of(REPARTITION, [2, 2]), run_of(ROUTED, [3, 3, 90])]
-    assert [(row["measured"], row["met"]) for row in goals(runs)] == [(3.0, True), (90.0, False), (1.5, False)]
-    assert "| p50 below 4 ms | 3.000 | True |" in markdown({"goals": goals(runs)})
+    both = [(3.0, True), (90.0, False)]
+    assert [(row["measured"], row["met"]) for row in goals(runs)] == [*both, *both, (1.5, False)]
+    assert "| p50 below 4 ms, record to record | 3.000 | True |" in markdown({"goals": goals(runs)})

@@ -179,7 +179,7 @@ def _judge(case: Case, result: Any, *, started: bool) -> Outcome:
         *(["a traceback"] if "Traceback" in result.output and "FORETIDE_DEBUG" not in case.environment else []),
         *(["control characters"] if CONTROL_CHARACTERS.search(result.output) else []),
         *(["no JSON"] if "--json" in case.argv and not _is_json(result.stdout) else []),
-        *(["silent"] if result.exit_code == 1 and not result.output.strip() else []),
+        *(["silent"] if result.exit_code in {0, 1} and not result.output.strip() else []),
     ]
     unexpected = None if expected or spark or hung else cause
     return Outcome(case, result.exit_code, result.output, ", ".join(wrong), unexpected, hung, spark)

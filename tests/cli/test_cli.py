@@ -104,7 +104,9 @@ def test_routes_of_a_running_pipeline_are_shown_and_set_from_another_terminal(st
     pipeline = start(ft.Topology("far", [ft.Spout("numbers", source)], [work]), trigger="1 second")
     wait_for(lambda: pipeline.reports, pipeline)
     said = json.loads(in_another_terminal("route", "set", "work", "4:3:1", "--json"))
+    held = said.pop("held")
     assert said == {"edge": "work", "version": 2, "shares": [0.5, 0.375, 0.125]}
+    assert (held["words"], held["until"]) == ("split 4:3:1", None)
     wait_for(lambda: pipeline.reports[-1].route_version == 2, pipeline)
     wait_for(lambda: pipeline.control_folder.status.pipeline().route_version == 2)
     shown = json.loads(in_another_terminal("route", "show", "--json"))

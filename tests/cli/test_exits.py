@@ -128,7 +128,8 @@ def test_with_json_an_error_is_json(end, error, code, kind):
     ("arguments", "kind", "command", "code"),
     [
         (("nothing", "--json"), "UsageError", "", 2),
-        (("plan", "--json"), "UsageError", "plan", 2),
+        (("plan", "--json", "--odd"), "UsageError", "plan", 2),
+        (("plan", "--json"), "PipelineNotFoundError", "plan", 1),
         (("stop", "--json", "--odd"), "UsageError", "stop", 2),
         (("route", "set", "work", "1:2", "--json"), "PipelineNotFoundError", "route set", 1),
         (("demo", "url-count", "--json", "--duration", "1s"), "UsageError", "demo url-count", 2),
@@ -154,12 +155,12 @@ def test_wrong_usage_shows_how_the_command_is_called():
     assert "\x1b" not in result.stderr
 
 
-@pytest.mark.parametrize("columns", ["99999999", "9" * 5000, "\u00b2", "-1", "nan", ""])
+@pytest.mark.parametrize("columns", ["99999999", "9" * 5000, "\u00b2", "-1", "nan", "", "0", "00"])
 def test_no_width_of_a_terminal_is_absurd(columns, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     result = CliRunner().invoke(app, ["settings"])
     assert result.exit_code == 0
-    assert max(len(line) for line in result.stdout.splitlines()) <= 400
+    assert 40 <= max(len(line) for line in result.stdout.splitlines()) <= 400
 
 
 # ---- real processes

@@ -11,10 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from foretide.cli.main import app
+from foretide.control.target_record import TargetRecord
 from foretide.control.world.setup import Target
 from foretide.control_folder.facts import PipelineFacts
-from foretide.control_folder.folder import ControlFolder, ControlStatus, DecisionSummary, PipelineStatus
-from foretide.control_folder.orders import ADMISSION, DRAINED, RESTART, TARGET
+from foretide.control_folder.folder import ControlFolder, ControlStatus, DecisionSummary, JoinSummary, PipelineStatus
+from foretide.control_folder.orders import ADMISSION, DRAINED, RESTART, TARGET, TargetOrder
 from foretide.control_folder.supervision import SupervisorStatus, write_supervisor
 from foretide.errors import ForetideError
 from foretide.status.pipelines import Running, announce, find_folder, withdraw
@@ -59,13 +60,14 @@ def test_status_tells_of_batch_loop_decisions_and_problems(folder):
     write_supervisor(Path(folder.location), SupervisorStatus(7, 2, 10, "was killed by SIGKILL", 0.0))
     assert "supervisor: process 7; driver restarted 2 times; it was killed by SIGKILL on " in say("status")
     assert json.loads(say("status", "--json"))["supervisor"]["restarts"] == 2
-    folder.status.write(PipelineStatus(7, time.time(), 1234, 3, alarms=("a row was lost",)))
+    folder.status.write(PipelineStatus(7, time.time(), 1234, 3, alarms=("a row was lost",), problems=("no disk",)))
     attach_loop(folder, decisions=(DecisionSummary(5, 1.0, "split work 1:0"),), problems=("no forecasts",))
     folder.orders.drain("host-b")
     shown = say("status", "--app", "shop")
     for part in (
-        "batch 7: 1,234 rows", "alarm: a row was lost", "control (act): bypass; p99 latency below 2 s",
-        "at most 4 processors", "decision 5: split work 1:0", "problem: no forecasts", "drained: host-b",
+        "batch 7: 1,234 rows", "alarm: a row was lost", "problem: no disk", "control (act): bypass",
+        "p99 latency below 2 s", "at most 4 processors", "decision 5: split work 1:0",
+        "problem: no forecasts", "drained: host-b",
     ):  # fmt: skip
         assert part in shown
     found = json.loads(say("status", "--json"))
@@ -85,11 +87,24 @@ def test_nothing_of_a_list_or_of_routes_is_cut_in_a_narrow_terminal(folder, name
     folder.change_routes(lambda table: table.declare(name, pool=2))
     announce(Running(name, os.getpid(), folder.location))
 
-    head, *lines = CliRunner().invoke(app, ["list"], env={"COLUMNS": "80"}).stdout.splitlines()
-    assert all(len(line) <= 80 for line in lines)
+    head, *lines, place = CliRunner().invoke(app, ["list"], env={"COLUMNS": "60"}).stdout.splitlines()
+    assert all(len(line) <= 60 for line in lines)
     assert "".join(line[: head.index("process")].strip() for line in lines) == printable(name)
-    assert "".join(line[head.index("control folder") :].strip() for line in lines) == folder.location
+    assert place == f"control folder of {printable(name)}: {folder.location}"
     assert printable(name) in CliRunner().invoke(app, ["route", "show"], env={"COLUMNS": "160"}).stdout
+
+
+def test_a_missed_target_is_said_by_status_and_list(folder):
+    record = TargetRecord(Target(2.0)).with_measured(1.0, 100.0).with_measured(5.0, 110.0).with_measured(6.0, 120.0)
+    attach_loop(folder, record=replace(record, cause="worker 1", remedies=("a larger pool",)), target=Target(2.0))
+    assert "target p99 below 2 s: MISSED for 10 s, measured 6 s; missed in 2 of 3 measurements, 100 % of 20 s\n" in say(
+        "status"
+    )
+    assert "  likely cause: worker 1\n  what would help: a larger pool\n" in say("status")
+    assert "missed, 67 %" in say("list")
+    found = json.loads(say("status", "--json"))["control"]["record"]
+    assert (found["missed"], found["measurements"], found["measured"]) == (2, 3, 6.0)
+    assert json.loads(say("list", "--json"))[0]["target"]["missed"] == 2
 
 
 def test_a_batch_of_long_ago_has_a_date_and_one_restart_is_once(folder):
@@ -97,7 +112,7 @@ def test_a_batch_of_long_ago_has_a_date_and_one_restart_is_once(folder):
     attach_loop(folder, at=time.time() - 9000)
     write_supervisor(Path(folder.location), SupervisorStatus(7, 1, 10, "was killed by SIGKILL", 0.0))
     said = say("status")
-    assert re.search(r"finished on \d{4}-\d\d-\d\d at \d\d:\d\d:\d\d, routes 1", said)
+    assert re.search(r"finished on \d{4}-\d\d-\d\d at \d\d:\d\d:\d\d, routes: version 1", said)
     assert re.search(r"last cycle on \d{4}-", said)
     assert "driver restarted once;" in said
 
@@ -300,5 +315,67 @@ def test_every_order_answers_as_json(folder):
     }
     assert said["drain"] == {"place": "host-a", "release": False, "control_folders": [folder.location]}
     assert said["restart"]["pools"] == {"work": 6}
+    assert said["admission"].pop("held")["words"] == "100 rows per batch"
     assert said["admission"] == {"spout": "lines", "rows": 100}
     assert said["stop"]["state"] == "stop requested"
+
+
+def test_a_route_that_a_person_sets_is_held_until_it_is_released(folder):
+    said = say("route", "set", "work", "3:1")
+    assert said.rstrip().endswith("it holds until it is released")
+    assert folder.orders.held()["edge work"].words == "split 3:1"
+    assert re.search(r"held by a person: edge work: split 3:1, set by \S+@\S+ on \d{4}-", say("status"))
+    assert "`foretide route release work` ends it" in say("route", "show")
+    assert json.loads(say("status", "--json"))["held"]["edge work"]["by"].count("@") == 1
+    assert "stays as it is until the control loop changes it" in say("route", "release", "work")
+    assert folder.orders.held() == {}
+    assert "held" not in say("status")
+    assert "nobody holds 'edge work'" in str(call("route", "release", "work").exception)
+
+
+def test_replicas_that_a_person_sets_are_held_for_a_time(folder):
+    assert "it holds until " in say("route", "replicas", "work", "1", "--for", "10m")
+    held = folder.orders.held()["edge work"]
+    assert held.until == held.at + 600
+    assert folder.routes().edges["work"].shares == (1.0, 0.0)
+
+
+def test_a_route_that_is_refused_is_not_held(folder):
+    for words in (["set", "nowhere", "1:1"], ["set", "work", "1:1:1"], ["replicas", "work", "3"]):
+        assert call("route", *words).exit_code
+    assert folder.orders.held() == {}
+
+
+def test_limits_targets_and_drained_hosts_are_held_and_released(folder):
+    attach_loop(folder)
+    say("admission", "set", "lines", "1200")
+    say("target", "set", "--latency", "3s", "--for", "1h")
+    say("drain", "host-a")
+    assert set(folder.orders.held()) == {"spout lines", "target", "drained host-a"}
+    status = say("status")
+    for command in ("admission release lines", "target release", "drain --release host-a"):
+        assert f"`foretide {command}` ends it" in status
+    assert "lines: 1,200 rows per batch" in say("admission", "show")
+    say("admission", "release", "lines")
+    say("target", "release")
+    say("drain", "host-a", "--release")
+    assert folder.orders.held() == {}
+    assert folder.orders.target() == TargetOrder()
+
+
+def test_the_state_of_a_pipeline_whose_process_has_ended_is_labelled(folder):
+    folder.status.write(PipelineStatus(7, time.time(), 12_345, None))
+    assert "runs this pipeline now" not in say("status")
+    assert json.loads(say("status", "--json"))["running"] is True
+    withdraw(Running("shop", os.getpid(), folder.location))
+    said = say("status", "--control-folder", folder.location).splitlines()
+    assert said[0].startswith("no process on this machine runs this pipeline now")
+    assert said[1] == "batch 7: 12,345 rows, finished 0 s ago"
+    assert json.loads(say("status", "--control-folder", folder.location, "--json"))["running"] is False
+
+
+def test_joins_are_part_of_the_status(folder):
+    attach_loop(folder, joins={"join": JoinSummary(3, ("cell 7", "cell 9"), 1.25), "other": JoinSummary(0)})
+    said = say("status")
+    assert "join 'join': 2 hot keys placed (cell 7, cell 9); the fullest partition has 125% more load" in said
+    assert "join 'other': counting keys; no window of them is complete yet" in said

@@ -183,7 +183,8 @@ def test_the_environment_and_the_settings_file_ask_for_a_control_loop_too(monkey
 
 
 def test_the_end_of_a_run_says_whether_the_target_was_held():
-    assert application.target_verdict("p99", 6.0, 5.94, held=True) == "target p99 below 6 s: held, measured 5.9 s"
+    held = application.target_verdict("p99", 6.0, 5.94, held=True, batches=9)
+    assert held == "target p99 below 6 s: held, measured 5.94 s over all tuples; missed in 0 of 9 batches"
     assert "unknown" in application.target_verdict("p99", 6.0, None, held=None)
 
 
@@ -320,7 +321,8 @@ def stub_session(*_):
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_the_demonstration_of_a_join_explains_its_figure_and_reports_what_was_measured(monkeypatch, as_json):
-    found = JoinOutcome([(10.0, 2.65), (20.0, 2.5), (30.0, 2.49)], ["2 hot cells placed"], 700)
+    loads = (0.3, 0.3, 0.4), (0.8, 0.1, 0.1)
+    found = JoinOutcome([(10.0, 2.65), (20.0, 2.5), (30.0, 2.49)], ["2 hot cells placed"], 700, ("17", "4"), *loads)
     asked = []
 
     def run(spark, city, place, say):
@@ -338,10 +340,14 @@ def test_the_demonstration_of_a_join_explains_its_figure_and_reports_what_was_me
     if as_json:
         assert json.loads(result.stdout) == {
             "imbalance": [[10.0, 2.65], [20.0, 2.5], [30.0, 2.49]], "decisions": ["2 hot cells placed"], "rows": 700,
+            "placed": ["17", "4"], "loads": [0.3, 0.3, 0.4], "hash_loads": [0.8, 0.1, 0.1],
         }  # fmt: skip
     else:
-        assert lines[2:] == [found.conclusion()]
-        assert "LI of the rows was 2.65 at first and 2.49 at the end, with 1 change" in lines[2]
+        assert lines[2].startswith("Load of each partition for the same rows")
+        assert lines[3].endswith("80%   10%   10%   LI 1.40")
+        assert lines[4].endswith("LI 0.20   (placed: cells 17, 4)")
+        assert lines[5:] == [found.conclusion()]
+        assert "LI of the rows was 2.65 at first and 2.49 at the end, with 1 change" in lines[5]
 
 
 # ---- progress

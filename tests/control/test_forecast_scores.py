@@ -24,17 +24,58 @@ def run(pairs, settings=SETTINGS):
     return history
 
 
-def test_a_forecast_worse_than_the_last_value_loses_its_vote_and_earns_it_back():
+def trusted(scores, seconds=10.0):
+    return scores.is_trusted(KEY, seconds)
+
+
+def test_a_forecast_is_trusted_once_it_has_shown_to_be_no_worse_than_the_last_value():
+    history = run([(100.0 + 10 * i, 110.0 + 10 * i) for i in range(6)])
+    assert [trusted(scores) for scores in history] == [False, False, False, True, True, True]
+    assert not any(scores.lost for scores in history)
+
+
+def test_a_forecast_worse_than_the_last_value_is_not_trusted_until_it_is_better():
     steady = [(100.0, 300.0)] * 5
     history = run([*steady, *[(100.0 + i, 101.0 + i) for i in range(1, 30)]])
-    assert [bool(scores.distrusted) for scores in history[:5]] == [False, False, False, True, True]
-    assert not history[-1].distrusted
+    assert [bool(scores.lost) for scores in history[:5]] == [False, False, False, True, True]
+    assert not any(map(trusted, history[:5]))
+    assert trusted(history[-1])
 
 
-def test_where_nothing_changes_a_forecast_that_is_nearly_right_keeps_its_vote():
-    assert not any(scores.distrusted for scores in run([(100.0, 103.0)] * 20))
+def test_where_nothing_changes_a_forecast_that_is_nearly_right_is_trusted():
+    assert all(map(trusted, run([(100.0, 103.0)] * 20)[3:]))
     strict = VoteSettings(smoothing=0.5, min_forecasts=3, negligible=0.0)
-    assert run([(100.0, 103.0)] * 20, strict)[-1].distrusted
+    assert run([(100.0, 103.0)] * 20, strict)[-1].lost
+
+
+def test_each_horizon_is_judged_by_itself():
+    scores = ForecastScores()
+    for turn in range(20):
+        seen = world(1000.0 + 10 * turn, arrival_rate={"read": 100.0 + 10 * turn})
+        points = (ForecastPoint(10.0, 110.0 + 10 * turn), ForecastPoint(30.0, 900.0))
+        forecasts = Forecasts({KEY: Forecast("m", points)})
+        scores = scores.update(SETTINGS, seen.snapshot, forecasts)
+    assert scores.lost == {(*KEY, 30.0)}
+    left = scores.trusted(forecasts)
+    assert left.by_series[KEY].points == points[:1]
+    assert left.expected(*KEY, 30.0) == points[0].mean
+
+
+def test_scores_outlast_a_time_without_forecasts_but_not_a_long_one():
+    scores = run([(100.0, 100.0)] * 6)[-1]
+    for later, kept in ((300.0, True), (2000.0, False)):
+        seen = world(1000.0 + later, arrival_rate={"read": 100.0})
+        assert trusted(scores.update(SETTINGS, seen.snapshot, Forecasts())) is kept
+
+
+def test_few_predictions_wait_however_often_there_is_a_cycle():
+    scores = ForecastScores()
+    for turn in range(2000):
+        seen = world(1000.0 + turn / 10, arrival_rate={"read": 100.0})
+        forecasts = Forecasts({KEY: Forecast("m", (ForecastPoint(60.0, 100.0),))})
+        scores = scores.update(SETTINGS, seen.snapshot, forecasts)
+    assert len(scores.series[KEY].horizons[60.0].pending) <= 9
+    assert trusted(scores, 60.0)
 
 
 def test_what_was_forecast_for_now_is_known_now():
@@ -43,48 +84,58 @@ def test_what_was_forecast_for_now_is_known_now():
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30))
-def test_a_perfect_forecast_never_loses_its_vote(values):
+def test_a_perfect_forecast_is_never_distrusted(values):
     history = run(list(zip(values, [*values[1:], values[-1]], strict=True)))
-    assert not any(scores.distrusted for scores in history)
+    assert not any(scores.lost for scores in history)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30))
-def test_the_last_value_itself_never_loses_its_vote(values):
-    assert not any(scores.distrusted for scores in run([(value, value) for value in values]))
+def test_the_last_value_itself_is_never_distrusted(values):
+    assert not any(scores.lost for scores in run([(value, value) for value in values]))
 
 
-@pytest.mark.parametrize("granted", [None, True])
-def test_a_lost_vote_shows_in_the_decision_and_takes_the_forecast_away(granted):
-    control, decisions = Control(votes=SETTINGS), []
+class Eager:
+    """A policy that notes what it is shown."""
+
+    name = "eager"
+
+    def __init__(self):
+        self.shown = []
+
+    def start(self):
+        return None
+
+    def wish(self, state, world):
+        self.shown.append(world.forecasts.expected(*KEY, 10.0))
+        return state, []
+
+
+def decide(value, turns=8):
+    """What a policy is shown of a forecast, and the problems of the decisions, over some cycles."""
+    policy = Eager()
+    control, problems = Control((policy,), votes=SETTINGS), []
     state = control.start()
-    for turn in range(8):
-        forecasts = Forecasts({KEY: Forecast("wild", (ForecastPoint(10.0, 900.0),), granted)})
-        seen = world(1000.0 + 10 * turn, arrival_rate={"read": 100.0 + turn}, forecasts=forecasts)
+    for turn in range(turns):
+        measured = 100.0 + 10 * turn
+        forecasts = Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, value(measured)),))})
+        seen = world(1000.0 + 10 * turn, arrival_rate={"read": measured}, forecasts=forecasts)
         state, decision = step(control, state, seen)
-        decisions.append(decision)
-    told = [decision.id for decision in decisions if decision.problems]
+        problems.append(decision.problems)
+    return policy.shown, problems
+
+
+def test_policies_are_shown_forecasts_that_have_earned_it():
+    shown, problems = decide(lambda measured: measured + 10)
+    assert shown == [None, None, None, 140.0, 150.0, 160.0, 170.0, 180.0]
+    assert not any(problems)
+
+
+def test_what_is_worse_than_the_last_value_is_said_once_and_shown_to_no_policy():
+    shown, problems = decide(lambda _: 900.0)
+    assert shown == [None] * 8
+    told = [each for each in problems if each]
     assert len(told) == 1
-    assert "arrival_rate of 'read' lost its vote" in decisions[told[0] - 1].problems[0]
-    assert decisions[0].forecasts
-    assert not decisions[-1].forecasts
-
-
-def test_a_forecast_without_a_vote_cannot_lose_it():
-    control, problems = Control(votes=SETTINGS), []
-    state = control.start()
-    for turn in range(8):
-        forecasts = Forecasts({KEY: Forecast("wild", (ForecastPoint(10.0, 900.0),), may_vote=False)})
-        state, decision = step(
-            control, state, world(1000.0 + 10 * turn, arrival_rate={"read": 1.0}, forecasts=forecasts)
-        )
-        problems += decision.problems
-    assert problems == []
-
-
-def test_a_vote_that_the_forecaster_itself_denies_counts():
-    forecasts = Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, 5.0),), may_vote=False)})
-    assert forecasts.expected(*KEY, 10.0) is None
-    assert Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, 5.0),))}).expected(*KEY, 10.0) == 5.0
+    assert "arrival_rate of 'read' for 10 s ahead is worse than the last value" in told[0][0]
 
 
 def test_a_forecast_gives_the_nearest_point_and_quantiles():
@@ -92,13 +143,6 @@ def test_a_forecast_gives_the_nearest_point_and_quantiles():
     assert forecast.at(12.0).mean == 10.0
     assert forecast.at(5.0).value(0.8) == 15.0
     assert forecast.at(5.0).value(0.99) == 10.0
-
-
-def test_plain_forecasts_of_a_snapshot_do_not_replace_better_ones():
-    better = Forecasts({KEY: Forecast("m", (ForecastPoint(10.0, 5.0),))})
-    both = better.with_plain({KEY: 9.0, ("lag", "read"): 3.0}, 30.0)
-    assert both.expected(*KEY, 30.0) == 5.0
-    assert both.expected("lag", "read", 30.0) == 3.0
 
 
 @pytest.mark.parametrize("bad", [{"smoothing": 1.0}, {"min_forecasts": 0}, {"tolerance": -0.1}])

@@ -197,7 +197,7 @@ def test_whatever_is_wished_for_the_result_keeps_to_every_bound(wanted, now, mos
 
 
 def test_guards_are_named_in_words():
-    assert [guards._name(each) for each in guards.GUARDS][:3] == ["blocked", "excluded", "unobserved"]
+    assert [guards._name(each) for each in guards.GUARDS][:3] == ["held by a person", "blocked", "excluded"]
 
 
 def test_a_split_of_a_pool_that_is_no_longer_there_is_stopped_even_when_it_takes_a_decision_back():
@@ -205,3 +205,14 @@ def test_a_split_of_a_pool_that_is_no_longer_there_is_stopped_even_when_it_takes
     assert kept(SETTINGS, SetSplit("parse", (1.0, 3.0)), seen=three, policy=ROLLBACK) == (None, ["bounds"])
     fitting = SetSplit("parse", (1.0, 3.0, 1.0))
     assert kept(SETTINGS, fitting, seen=three, policy=ROLLBACK) == (fitting, [])
+
+
+def test_what_a_person_holds_is_left_alone_and_the_guard_names_who():
+    held = {"edge parse": "split 3:1, set by ada@here"}
+    left, (mark,) = guard(
+        SETTINGS, [wish(SetReplicas("parse", 8)), wish(SetReplicas("count", 8))], LONG_AGO, world(10_000.0, held=held)
+    )
+    assert [each.action for each in left] == [SetReplicas("count", 8)]
+    assert (mark.guard, mark.reason) == ("held by a person", "split 3:1, set by ada@here")
+    assert kept(SETTINGS, SetReplicas("parse", 8), policy=ROLLBACK, held=held) == (None, ["held by a person"])
+    assert kept(SETTINGS, SetReplicas("parse", 8), policy=ORDERS, held=held)[0] == SetReplicas("parse", 8)

@@ -12,7 +12,7 @@ from foretide.control.actions.registry import Quarantine, SetReplicas, SetSplit
 from foretide.control.decisions.decision import Contest, Decision, Effect, Intervention, Wish, from_json, to_json
 from foretide.control.decisions.effects import merge_effects
 from foretide.control.decisions.explain import progress_of_wishes
-from foretide.control.history import RecordedWorld, advice, replay, worlds
+from foretide.control.history import RecordedForecasts, RecordedWorld, advice, replay, worlds
 from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
 from foretide.control.policies.replicas import Replicas
@@ -20,7 +20,7 @@ from foretide.control.simulation.query import SimulatedQuery
 from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
 from foretide.control.step import Control, step
 from foretide.control.world.setup import Observed, OperatorSetup, Setup, Target
-from foretide.control.world.world import World
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts, World
 from foretide.errors import CodecError
 from foretide.joins.plan import JoinPlan, JoinView, KeyGrid, KeyLoad, TailLoad
 from foretide.metrics.metric import Sample
@@ -197,7 +197,7 @@ def test_a_replay_of_recorded_samples_decides_what_the_loop_decides_on_the_live_
         network,
         pools={"read": 4, "parse": 16},
         replicas={"parse": 4},
-        slow_executors=(SlowExecutor("2", 4.0, start=30.0),),
+        slow_executors=(SlowExecutor("2", 20.0, start=30.0),),
     )
     query = SimulatedQuery(scenario, RowLoad([400.0] * 60 + [2500.0] * 60))
     control = Control((Bypass(), Replicas()), mode="advise")
@@ -280,3 +280,55 @@ def test_the_progress_of_a_wish_tells_planned_requested_and_observed_apart():
         (Effect(1, "unclear", "x"), "not before the next decision"),
     ]:
         assert progress_of_wishes(decision.with_effect(effect))[0].observed == observed
+
+
+# ---- forecasts
+
+
+def forecasts_of(value):
+    points = (ForecastPoint(10.0, value), ForecastPoint(30.0, value + 200.0))
+    return Forecasts({("arrival_rate", "read"): Forecast("m", points)})
+
+
+def test_a_batch_has_the_forecasts_of_the_cycle_that_followed_it_or_older_ones_shifted():
+    setup = RecordedWorld(0.0, Setup("q", ()))
+    samples = [Sample("batch", "q", at, at) for at in (100.0, 110.0, 120.0, 400.0)]
+    made = [RecordedForecasts.of(at, forecasts_of(value)) for at, value in ((100.5, 1000.0), (110.5, 2000.0))]
+    found = list(worlds([setup], samples, made))
+    assert [world.at for world in found] == [100.0, 110.0, 120.0, 400.0]
+    points = [[point.mean for point in world.forecasts.by_series["arrival_rate", "read"].points] for world in found[:3]]
+    assert points == [[1000.0, 1200.0], [2000.0, 2200.0], [pytest.approx(2095.0), 2200.0]]
+    assert found[3].forecasts == Forecasts()
+
+
+def test_a_replay_judges_recorded_forecasts_as_the_live_loop_did():
+    """Each cycle of a live run and of its replay trusts the same forecasts and decides the same."""
+    scenario = ControlScenario(
+        Network((Operator("read", 1e5), Operator("parse", 500.0)), (Flow("read", "parse", 1.0),), {"read": 1000.0}),
+        pools={"read": 4, "parse": 16},
+        replicas={"parse": 4},
+    )
+    query, control = (
+        SimulatedQuery(scenario, RowLoad([400.0 + 4 * second for second in range(400)])),
+        Control((Replicas(),)),
+    )
+    state, live, samples, made, setups = control.start(), [], [], [], []
+    control = replace(control, mode="advise")
+    while query.run() is not None:
+        snapshot = query.snapshot()
+        rate = snapshot.value("arrival_rate", "read")
+        ahead = Forecasts({("arrival_rate", "read"): Forecast("m", (ForecastPoint(10.0, rate + 40.0),))})
+        seen = World(scenario.setup(), snapshot, query.observed(), ahead)
+        samples += [each for each in snapshot.samples() if each.at == snapshot.at]
+        setups.append(RecordedWorld(snapshot.at, scenario.setup(), observed=seen.observed))
+        made.append(RecordedForecasts.of(snapshot.at + 0.01, ahead))
+        state, decision = step(control, state, seen)
+        live.append(decision)
+    again = list(replay(control, worlds(setups, samples, made)))
+    trusted = [bool(decision.forecasts) for decision in live]
+    assert trusted == [bool(decision.forecasts) for decision in again]
+    assert trusted == sorted(trusted)
+    assert trusted.count(True) > trusted.count(False) > 0
+    assert [decision.actions for decision in live] == [decision.actions for decision in again]
+    without = list(replay(control, worlds(setups, samples)))
+    assert [decision.actions for decision in without] != [decision.actions for decision in live]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.worlds import even, loaded, observed, world
-from foretide.control.actions.registry import Quarantine, SetExecutors, SetReplicas
+from foretide.control.actions.registry import Quarantine, Release, SetExecutors, SetReplicas
 from foretide.control.decisions.decision import Decision, Wish, from_json, to_json
 from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.decisions.explain import explain, heading
@@ -121,10 +121,19 @@ def test_two_policies_of_one_name_are_refused():
 
 
 def evaluated(
-    action, before_ms, after_ms, *, seen_before, seen_after, target=None, load_after=1000.0, speed_after=1000.0
+    action,
+    before_ms,
+    after_ms,
+    *,
+    seen_before,
+    seen_after,
+    target=None,
+    load_after=1000.0,
+    speed_after=1000.0,
+    within_batch=False,
 ):
     """Act at 1000 s, in force at 1010 s; latency and speed before and after. All decisions."""
-    wants = [Wish("once", action, "")]
+    wants = [Wish("once", action, "", within_batch=within_batch)]
 
     @dataclass(frozen=True)
     class Once:
@@ -204,6 +213,24 @@ def test_more_replicas_that_slow_everything_down_are_undone():
         SetReplicas("parse", 8), 500.0, lambda at: 1000.0 + 10 * (at - 1000), **MORE, speed_after=500.0
     )
     assert chosen(decisions)[1] == ("rollback", SetReplicas("parse", 4))
+
+
+OUT = {"seen_before": observed(), "seen_after": observed(quarantined=frozenset("1"))}
+
+
+@pytest.mark.parametrize(("within_batch", "undone"), [(False, [("rollback", Release("1"))]), (True, [])])
+def test_what_was_done_within_a_late_batch_is_not_judged_by_the_latency_before_it(within_batch, undone):
+    """The batch that it has shortened would have been the first one to show the harm."""
+    decisions = evaluated(
+        Quarantine("1"),
+        500.0,
+        lambda at: 1000.0 + 10 * (at - 1000),
+        **OUT,
+        speed_after=500.0,
+        within_batch=within_batch,
+    )
+    assert chosen(decisions)[1:2] == undone
+    assert outcomes(decisions)[0] == ("unclear" if within_batch else "worse")
 
 
 def test_an_effect_says_how_long_it_took_to_be_in_force():

@@ -40,7 +40,9 @@ def figures(at: float, **values: float | dict[str, float]) -> dict[tuple[str, st
 
 
 def world(at: float = 1000.0, *, seen: Observed | None = None, setup: Setup = SETUP, **values: Any) -> World:
-    options = {name: values.pop(name) for name in ("forecasts", "target", "orders", "requested") if name in values}
+    options = {
+        name: values.pop(name) for name in ("forecasts", "target", "orders", "requested", "held") if name in values
+    }
     values.setdefault("batch", int(at))
     snapshot = Snapshot(at, "q", figures(at, **values))
     return World(setup, snapshot, seen or observed(), **options)

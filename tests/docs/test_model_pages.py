@@ -40,7 +40,8 @@ def empty_folder(tmp_path, monkeypatch):
 
 
 def test_planning():
-    assert follow("planning.md") == ["plan", "plan", "plan", "simulate", "plan"]
+    of_a_pipeline = shlex.split("plan url-count --rate 50000 --latency 2s")  # tests/cli/test_decisions.py runs it
+    assert follow("planning.md", [of_a_pipeline]) == ["plan", "plan", "plan", "simulate", "plan"]
 
 
 def test_simulation():

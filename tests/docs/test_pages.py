@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_command
 
 from docs.pages import ROOT
-from foretide.cli import app
+from foretide.cli.main import VARIANTS, app, given_program
 
 PAGES = [
     ROOT / "README.md",
@@ -39,7 +39,11 @@ def named_commands(page):
 def unknown_in(text):
     """What the command line does not know of a command: its name, or options."""
     command, words = get_command(app), shlex.split(text)[1:]
-    while words and not words[0].startswith("-"):
+    place, variant = given_program(words[1:]) if words[:1] == ["run"] else (None, None)
+    if variant is not None:
+        command = command.commands["run"].load(VARIANTS[variant])
+        words = words[1 : place + 2] if variant == "script" else words[1:]  # what follows a program is its own
+    while variant is None and words and not words[0].startswith("-"):
         if hasattr(command, "load"):
             command = command.load()
         if not hasattr(command, "commands"):

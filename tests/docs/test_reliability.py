@@ -1,11 +1,12 @@
-"""Every test that docs/reliability.md names exists."""
+"""Every test and benchmark that docs/reliability.md and docs/claims.md name exists."""
 
 import ast
 import re
 
 from docs.pages import ROOT
 
-NAMED = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8"))
+PAGES = "".join((ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("reliability.md", "claims.md"))
+NAMED = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGES)
 
 
 def functions_in(path):
@@ -17,7 +18,7 @@ def functions_in(path):
 
 
 def test_the_tests_behind_each_promise_exist():
-    assert len(NAMED) > 40
+    assert len(NAMED) > 60
     missing = [
         f"{path}::{name}"
         for path, name in NAMED
@@ -34,3 +35,9 @@ def test_every_promise_names_a_test():
         if line.startswith("| ") and not line.startswith(("| promise", "| group", "| ---"))
     ]
     assert [line for line in promises if line.count("|") == 5 and "`tests/" not in line] == []
+
+
+def test_the_benchmarks_behind_claims_exist():
+    named = set(re.findall(r"`python -m benchmarks (\w+)`", PAGES))
+    assert named
+    assert [name for name in named if not (ROOT / "benchmarks" / f"{name}.py").is_file()] == []

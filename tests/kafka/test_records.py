@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
-from foretide.kafka.collect import Arrival, parsed
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from foretide.kafka.collect import Arrival, end_of, parsed
 from foretide.kafka.feed import chunks
 from foretide.workloads.curve import Curve
 from foretide.workloads.requests import RequestLines
@@ -46,3 +49,23 @@ def test_what_cannot_be_read_is_counted_and_spoils_nothing():
     found = parsed([arrival(value) for value in values])
     assert (found.row.tolist(), found.due.tolist(), found.unreadable) == ([1, 3], [2, 4], len(bad))
     assert parsed([]).row.size == 0
+
+
+class Unready:
+    """A consumer whose broker refuses the first requests."""
+
+    def __init__(self, refusals):
+        self.refusals = refusals
+
+    def get_watermark_offsets(self, _place, timeout):
+        assert timeout > 0
+        self.refusals -= 1
+        if self.refusals >= 0:
+            raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION))
+        return 0, 17
+
+
+def test_a_partition_without_a_leader_yet_is_asked_for_again():
+    assert end_of(Unready(2), None) == 17
+    with pytest.raises(KafkaException):
+        end_of(Unready(1_000_000), None, seconds=0.01)

@@ -280,6 +280,7 @@ EACH = {
     "slow-worker": [seen(at, {("worker_slowness", "1"): 5.0, ("worker_slowness", "2"): 2.0}) for at in (0, 15)],
     "tuples-failed": [seen(0, {("failed", "parse"): 1.0})],
     "skewed-edge": [seen(at, {("skew", "count"): 3.5}) for at in (0, 60)],
+    "imbalanced-join": [seen(at, {("join_imbalance", "clicks"): 3.5}) for at in (0, 60)],
     "tasks-retried": [seen(0, {("retried_tasks", "app"): 1.0})],
 }
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretide.errors import BatchOverloadError, IdleNetworkError, LatencyOutOfReachError, UnstableNetworkError
-from foretide.planning.batches import batch_model, min_cores, plan_batches
+from foretide.planning.batches import min_cores, plan_batches
+from foretide.queueing.batches import batch_model
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 

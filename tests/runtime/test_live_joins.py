@@ -60,6 +60,35 @@ def test_a_change_takes_two_steps_and_the_second_waits_for_a_batch_that_read_the
     assert not join.publisher.adopt(WANTED), "what is in force is not begun anew"
 
 
+def test_a_plan_is_in_force_once_a_batch_has_read_it(folder):
+    samples = []
+    joins = Joins(folder, WindowSettings(2.0, 2.0), put=samples.extend)
+    for batch in range(2):
+        joins.see(report(batch, 0, 100 + 10 * batch), [])
+    joins.adopt("j", WANTED)
+    announced = folder.join_plan("j").version
+    joins.see(report(2, announced, 120), [])
+    published = folder.join_plan("j").version
+    assert published > announced
+    assert joins.views()["j"].plan == WANTED
+    assert joins.in_force() == {"j": NO_PLAN}
+    joins.see(report(3, announced, 130), [])  # it had begun before
+    assert joins.in_force() == {"j": NO_PLAN}
+    joins.see(report(4, published, 140), [])
+    assert joins.in_force() == {"j": WANTED}
+    assert {(sample.metric, sample.subject) for sample in samples} == {("join_imbalance", "j")}
+    assert samples[-1].value == joins.views()["j"].imbalance
+
+
+def test_what_a_join_holds_is_shown(folder):
+    join = begun(folder)
+    assert join.view().row_bytes is None
+    join.see(report(2, 0, 120, state=StateSize(900, 90_000, 0, 4, 500, 60_000)))
+    join.see(report(3, 0, 130))
+    view = join.view()
+    assert (view.state_rows, view.state_bytes, view.row_bytes) == (500, 60_000, 120.0)
+
+
 def test_a_key_that_is_not_wanted_any_more_goes_back_to_the_tail(folder):
     join = begun(folder)
     join.publisher.adopt(WANTED)

@@ -11,6 +11,7 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 from foretide.bounds import Scope, field_types
+from foretide.control.forecast_scores import VoteSettings
 from foretide.control.guards import DailyWindow, GuardSettings
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.hot_keys import HotKeySettings
@@ -407,6 +408,7 @@ def test_control_has_the_policies_in_the_order_given_and_every_section_in_its_pl
     )
     full = load("guards.quota=1", "evaluation.block_for=1").to_control()
     assert (full.guards.quota, full.evaluations.block_for) == (1, 1.0)
+    assert Settings(votes=VoteSettings(min_forecasts=9)).to_control().votes.min_forecasts == 9
     assert [policy.name for policy in load().to_control().policies] == ["bypass", "replicas", "hot_keys"]
 
 
@@ -449,7 +451,7 @@ def test_every_setting_but_those_for_python_only_can_be_written_and_has_a_meanin
     assert {"monitoring.smoothing", "forecasts.net", "hot_keys.scaling"} <= PYTHON_ONLY
     assert [each.path for each in SETTINGS.values() if len(each.description) < 10] == []
     assert [name for name in SECTIONS if len(describe_section(name)) < 10] == []
-    assert len(SETTINGS) < 100
+    assert len(SETTINGS) <= 101
 
 
 def test_advanced_settings_are_marked():
@@ -481,14 +483,20 @@ def test_bounds_hold_in_python_too():
 
 def test_real_time_has_defaults_of_its_own_and_keeps_what_was_given():
     usual, target = Settings(), Target(latency=0.1)
-    live = usual.in_real_time(target)
+    live = usual.for_query(target, real_time=True)
     assert live.control.policies == ("bypass", "processors", "hot_keys")
-    assert usual.in_real_time(Target()).control.policies == usual.control.policies
+    assert usual.for_query(Target(), real_time=True).control.policies == usual.control.policies
     assert (live.policies["processors"].period, live.policies["processors"].min_interval) == (2.0, 5.0)
     assert (live.guards.cooldown, live.guards.quota) == (2.0, usual.guards.quota)
-    given = load("processors.period=10 s", "guards.cooldown=30 s", "control.policies=replicas")
-    kept = given.in_real_time(target)
-    assert kept.policies["processors"].period == 10.0  # the usual value, but somebody wants it
-    assert kept.policies["processors"].min_interval == 5.0
+    held = usual.for_query(target)
+    assert held.control.policies == ("bypass", "processors", "hot_keys")
+    assert (held.guards.cooldown, held.guards.down_window) == (usual.guards.cooldown, 60.0)
+    assert usual.for_query(Target()) == usual
+    given = load(
+        "processors.min_interval=15 s", "processors.period=10 s", "guards.cooldown=30 s", "control.policies=replicas"
+    )
+    kept = given.for_query(target, real_time=True)
+    assert kept.policies["processors"].period == 10.0
+    assert kept.policies["processors"].min_interval == 15.0  # the usual value, but somebody wants it
     assert kept.guards.cooldown == 30.0
     assert kept.control.policies == ("replicas",)

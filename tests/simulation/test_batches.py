@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from foretide.planning.batches import BatchModel, StagePlan
+from foretide.queueing.batches import BatchModel, StagePlan, batch_model
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 from foretide.simulation.pipeline import simulate
@@ -160,3 +160,27 @@ def test_an_overloaded_driver_still_processes_all():
     result = run(regular(2000.0, 1000.0), {"count": 1}, 20.0, BatchCosts(1, 0.1), limit=500)
     assert result.completed == result.trees
     assert result.timeline.latency[0.5][-1] > result.timeline.latency[0.5][5]
+
+
+@pytest.mark.parametrize(
+    ("rate", "service_rate", "scv", "replicas", "cores"),
+    [(500.0, 300.0, 1.0, 4, 4), (30.0, 6.0, 1.0, 8, 8), (30.0, 6.0, 2.0, 8, 8), (20.0, 4.0, 1.0, 8, 8)],
+)
+def test_the_model_of_batches_knows_the_longest_of_tasks_whose_work_varies(rate, service_rate, scv, replicas, cores):
+    network = Network((Operator("ask", service_rate, scv),), (), {"ask": rate})
+    costs = BatchCosts(cores, fixed_cost=0.2, task_cost=0.005)
+    steady = batch_model(network, costs, {"ask": replicas}).steady(rate)
+    result = run(network, {"ask": replicas}, 1500.0, costs, warmup=200.0)
+    assert result.batches.length.value == pytest.approx(steady.length, rel=0.1)
+    assert result.completion_time.value == pytest.approx(steady.mean_latency, rel=0.1)
+
+
+def test_batches_near_their_limit_grow_for_a_long_time_and_the_model_says_how_far():
+    """The model of docs/planning.md: a fifth of a second is fixed, and the longest tasks make minutes of it."""
+    operators = (Operator("extract", 1.75), Operator("match", 1.6))
+    network = Network(operators, (Flow("extract", "match"),), {"extract": 13.0})
+    costs = BatchCosts(22, fixed_cost=0.2, task_cost=0.001)
+    steady = batch_model(network, costs, {"extract": 16, "match": 22}).steady(13.0)
+    assert 60 < steady.length < 200
+    short = run(network, {"extract": 16, "match": 22}, 60.0, costs)
+    assert short.batches.length.value < 0.5 * steady.length

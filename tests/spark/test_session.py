@@ -2,7 +2,7 @@ import pytest
 
 from foretide.errors import EnvironmentNotReadyError
 from foretide.spark import session
-from foretide.spark.session import check_java, java_major
+from foretide.spark.java import check_java, java_major
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from sqlalchemy import create_engine
 
 from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Decision, Effect, Wish
-from foretide.control.history import RecordedWorld
+from foretide.control.history import RecordedForecasts, RecordedWorld
 from foretide.control.world.setup import Observed, OperatorSetup, Setup, Target
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store import records
@@ -120,6 +121,33 @@ def test_forgetting_keeps_the_setup_that_was_in_force_at_the_moment(store, monke
     for at in (40.0, 50.0, 50.0):
         store.write_setups("p", [replace(RECORDED, at=at)])
     assert [each.at for each in store.setups("p")] == [40.0, 50.0]
+
+
+def test_forecasts_are_kept_for_half_a_day(store, location):
+    points = (
+        ForecastPoint(10.0, 1 / 3, {0.5: 0.3, 0.9: 0.7, 0.05: 0.1}),
+        ForecastPoint(30.0, 2.0, {0.5: 1.0, 0.9: 3.0}),
+    )
+    made = Forecasts({("arrival_rate", "read"): Forecast("ensemble", points)})
+    first, second = (RecordedForecasts.of(at, made) for at in (5.0, 6.0))
+    store.write_forecasts("p", [first, second])
+    store.write_forecasts("other", [first])
+    assert store.forecasts("p") == [first, second]
+    assert store.forecasts("p", since=5.5) == store.forecasts("p", since=6.0, until=7.0) == [second]
+    read = store.forecasts("p")[0].forecasts(5.0).by_series["arrival_rate", "read"]
+    assert read.by == "ensemble"
+    assert [point.mean for point in read.points] == [0.333333, 2.0]
+    assert read.points[0].quantiles == {0.5: 0.3, 0.9: 0.7}
+    store.delete_before("p", 5.5)
+    assert store.forecasts("p") == [second]
+    late = replace(first, at=6.5 + records.FORECASTS_KEPT_SECONDS)
+    store.write_forecasts("p", [late])
+    assert store.forecasts("p") == [late]
+    assert store.forecasts("other") == [first]
+    sql(location, "UPDATE foretide_forecasts SET json = 'no JSON' WHERE at = 5")
+    told = []
+    assert store.forecasts("other", on_problem=told.append) == []
+    assert told[0].startswith("forecast 5 of the store was left out")
 
 
 def test_damaged_rows_are_told_and_left_out(store, location):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was handed out, and how the output compares with the truth, row by row."""
+    """What was handed out, and how the output compares with the truth, row by row.
+
+    Attributes:
+        open_rows: Results of windows that were open when the run was stopped; a later start writes them.
+    """
 
     handed_out: int
     expected_rows: int
     found_rows: int
     missing: int
     surplus: int
+    open_rows: int = 0
 
     @property
     def exact(self) -> bool:
@@ -95,6 +100,37 @@ def verify(
         raise WorkloadError("the input cannot be read again: verify needs a source that makes its rows again")
     expected = truth(table.to_pandas())
     return compared(source.total_rows or 0, expected, pipeline.output(result).toPandas()[list(expected.columns)])
+
+
+def verify_stopped(
+    pipeline: Pipeline, source: SourcePort[Any], result: str, truth: Callable[[pd.DataFrame], pd.DataFrame]
+) -> Verification | None:
+    """Compare the output of a pipeline that was stopped with the truth of the rows that it took.
+
+    None if it took no row, or the input cannot be made again.
+    """
+    reports = list(pipeline.reports)
+    taken = [each for report in reports if (each := taken_by(report)) is not None]
+    table = source.input_table(taken[-1], whole=False) if taken else None
+    if table is None:
+        return None
+    expected = truth(table.to_pandas())
+    found = pipeline.output(result).toPandas()[list(expected.columns)]
+    closed = _closed(expected, found) if any(report.stateful for report in reports) else expected
+    verification = compared(table.num_rows, closed, found)
+    return replace(verification, open_rows=len(expected) - len(closed))
+
+
+def _closed(expected: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    """The results of windows that have ended: Spark writes all results of a window in one batch."""
+    times = next((name for name in expected.columns if str(expected[name].dtype).startswith("datetime64")), None)
+    if times is None or found.empty:
+        return expected.iloc[:0] if found.empty else expected
+    last, zone = found[times].max(), expected[times].dt.tz
+    if zone is None or last.tzinfo is None:
+        last = last.tz_localize(zone) if last.tzinfo is None else last.tz_convert(None)
+    closed: pd.DataFrame = expected.loc[expected[times] <= last]
+    return closed
 
 
 def compared(handed_out: int, expected: pd.DataFrame, found: pd.DataFrame) -> Verification:

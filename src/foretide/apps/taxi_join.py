@@ -19,6 +19,7 @@ from foretide.control.actions.registry import SetJoinPlan
 from foretide.control.policies.hot_keys import HotKeySettings
 from foretide.control_folder.folder import ControlFolder
 from foretide.errors import PipelineFailedError
+from foretide.joins.plan import imbalance as imbalance_of
 from foretide.joins.settings import WindowSettings
 from foretide.runtime.loop.attach import control
 from foretide.runtime.shutdown import within
@@ -41,6 +42,7 @@ WITHIN = "2 seconds"
 _DELAY = "1 second"
 _LINE_SECONDS, _GRACE_SECONDS = 5.0, 60.0
 _STOP_SECONDS = 20.0
+_MAX_CELLS = 6
 
 
 @dataclass(frozen=True)
@@ -91,11 +93,36 @@ class JoinOutcome:
         imbalance: Seconds, and LI of the rows that partitions took until then.
         decisions: What the control loop changed, in a few words each.
         rows: Joined rows.
+        placed: The cells that are placed by the plan at the end.
+        loads: Share of the load of each partition in the last window of keys, under the plan.
+        hash_loads: The same for the same rows, had all cells gone where the hash sends them.
     """
 
     imbalance: list[tuple[float, float]]
     decisions: list[str]
     rows: int
+    placed: tuple[str, ...] = ()
+    loads: tuple[float, ...] = ()
+    hash_loads: tuple[float, ...] = ()
+
+    def same_rows(self) -> list[str]:
+        """The last window with and without the plan, in lines: both speak of the same rows.
+
+        >>> for line in JoinOutcome([], [], 0, ("17",), (0.5, 0.5), (0.9, 0.1)).same_rows():
+        ...     print(line)
+        Load of each partition for the same rows, those of the last window of keys:
+          by the hash alone   90%   10%   LI 0.80
+          by the plan         50%   50%   LI 0.00   (placed: cell 17)
+        """
+        if not self.loads or not self.hash_loads:
+            return []
+        named = ", ".join(self.placed[:_MAX_CELLS]) + (" and more" if len(self.placed) > _MAX_CELLS else "")
+        placed = f"   (placed: cell{'' if len(self.placed) == 1 else 's'} {named})" if self.placed else ""
+        return [
+            "Load of each partition for the same rows, those of the last window of keys:",
+            f"  by the hash alone  {_shares(self.hash_loads)}   LI {imbalance_of(self.hash_loads):.2f}",
+            f"  by the plan        {_shares(self.loads)}   LI {imbalance_of(self.loads):.2f}{placed}",
+        ]
 
     def conclusion(self) -> str:
         """The imbalance that was measured first and last.
@@ -109,6 +136,10 @@ class JoinOutcome:
             return f"No window of keys was complete; use a longer --duration. There were {changes}"
         first, last = self.imbalance[0][1], self.imbalance[-1][1]
         return f"LI of the rows was {first:.2f} at first and {last:.2f} at the end, with {changes}"
+
+
+def _shares(loads: tuple[float, ...]) -> str:
+    return "  ".join(f"{load:4.0%}" for load in loads)
 
 
 def run(spark: Any, city: City, place: Path, say: Callable[[str], None]) -> JoinOutcome:
@@ -132,6 +163,7 @@ def run(spark: Any, city: City, place: Path, say: Callable[[str], None]) -> Join
     controller.on_decision(show)
     try:
         imbalance = _watch(query, controller, city.seconds, say)
+        view = controller.joins.get("join")
     except BaseException as error:
         stopped = within(_STOP_SECONDS, query.stop, "stopping the join")
         error.add_note("the join was stopped" if stopped else "the join did not stop in time")
@@ -143,14 +175,24 @@ def run(spark: Any, city: City, place: Path, say: Callable[[str], None]) -> Join
         cause = str(query.exception()).strip().partition("\n")[0]
         raise PipelineFailedError(NAME, query.lastProgress.batchId if query.lastProgress else -1, cause)
     rows = spark.read.schema(joined.schema).parquet(str(output)).count() if output.exists() else 0
-    return JoinOutcome(imbalance, decisions, rows)
+    if view is None:
+        return JoinOutcome(imbalance, decisions, rows)
+    placed = tuple(view.names.get(key, str(key)) for key in view.plan.grids)
+    return JoinOutcome(imbalance, decisions, rows, placed, _parts(view.loads), _parts(view.hash_loads))
+
+
+def _parts(loads: tuple[float, ...]) -> tuple[float, ...]:
+    total = sum(loads)
+    return tuple(load / total for load in loads) if total > 0 else ()
 
 
 def _short(action: Any) -> str:
     if not isinstance(action, SetJoinPlan):
         return str(action.describe())
-    cells = len(action.plan.grids)
-    return f"{cells} hot cell{'' if cells == 1 else 's'} placed" if cells else "no cell is hot any more"
+    names = [action.names.get(key, str(key)) for key in action.plan.grids]
+    more = f" and {len(names) - _MAX_CELLS} more" if len(names) > _MAX_CELLS else ""
+    cells = f"{len(names)} hot cell{'' if len(names) == 1 else 's'} placed: {', '.join(names[:_MAX_CELLS])}{more}"
+    return cells if names else "no cell is hot any more"
 
 
 def _watch(query: Any, controller: Controller, seconds: float, say: Callable[[str], None]) -> list[tuple[float, float]]:

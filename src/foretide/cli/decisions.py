@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from foretide.control.decisions.decision import Decision, to_data
 from foretide.control.decisions.explain import explain as explain_decision
 from foretide.control.decisions.explain import heading, progress_of_wishes, summary
 from foretide.errors import DecisionNotFoundError, EmptyStoreError
+from foretide.formatting import format_duration
 from foretide.status.stored import PipelineDecisions, open_store, read_decisions
 from foretide.store.metric_store import MetricStore
 
@@ -62,6 +63,24 @@ def _show(found: PipelineDecisions, *, stored: bool) -> None:
     for decision in found.decisions:
         add_decision(table, decision, outcome(decision))
     Console().print(table)
+    if (line := targets_held(found.decisions)) is not None:
+        Console(highlight=False, soft_wrap=True).print(line)
+
+
+def targets_held(decisions: Sequence[Decision]) -> str | None:
+    """How the latency target was kept in these decisions; None if none of them had one."""
+    judged = [each for each in decisions if each.target_held is not None]
+    if not judged:
+        return None
+    missed = sum(not each.target_held for each in judged)
+    last = judged[-1]
+    assert last.target is not None  # noqa: S101 - it was judged by it
+    state = "held" if last.target_held else "MISSED"
+    measured = format_duration(last.measured or 0.0)
+    return (
+        f"target {last.target.quantile} below {format_duration(last.target.latency or 0.0)}: {state} at the last of "
+        f"these decisions, measured {measured}; missed at {missed} of {len(judged)}"
+    )
 
 
 _STYLES = {"better": "green", "worse": "red", "never observed": "red"}
@@ -70,7 +89,12 @@ _MAX_REASONS = 3
 
 def as_values(decision: Decision) -> dict[str, Any]:
     """Everything that is kept of a decision, and its summary."""
-    return {**to_data(decision), "acted": decision.acted, "summary": summary(decision)}
+    return {
+        **to_data(decision),
+        "acted": decision.acted,
+        "target_held": decision.target_held,
+        "summary": summary(decision),
+    }
 
 
 def moment(at: float) -> str:

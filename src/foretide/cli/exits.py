@@ -48,6 +48,10 @@ class CommandExit(SystemExit):
         return self.message
 
 
+class ScriptExit(SystemExit):
+    """The end of a program that `foretide run` has run; its exit code is kept, whatever it is."""
+
+
 def run_command(call: Callable[[], object], command: Callable[[], str], *, as_json: bool) -> NoReturn:
     """Run a command, print why it failed if it does, and exit. `command` says its name."""
     _prepare_terminal()
@@ -57,6 +61,8 @@ def run_command(call: Callable[[], object], command: Callable[[], str], *, as_js
             result = call()
             sys.stdout.flush()
         failure, code = None, result if isinstance(result, int) else 0
+    except ScriptExit:
+        raise
     except BaseException as error:  # noqa: BLE001 - this is the end of the process
         cause = error.__cause__ if isinstance(error.__cause__, KeyboardInterrupt) else error
         failure = _describe(cause, command())
@@ -209,7 +215,7 @@ def _prepare_terminal() -> None:
             getattr(sys, name).reconfigure(errors="backslashreplace")
     for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
         size = os.environ.get(name, "")
-        if not (size.isascii() and size.isdecimal()):
+        if not (size.isascii() and size.isdecimal() and size.strip("0")):
             os.environ.pop(name, None)
         elif len(size) > _MAX_DIGITS or int(size) > _MAX_COLUMNS:
             os.environ[name] = str(_MAX_COLUMNS)

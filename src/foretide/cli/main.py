@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,13 +16,18 @@ from typer.main import get_command, get_group
 from foretide.cli.exits import restore_interrupts, run_command
 
 _COMMANDS = {
-    "run": ("running.run:run", "Run an application under a replayed real load curve.", "Run"),
+    "run": ("running.run:run", "Run an application, a topology of your own, or a PySpark program.", "Run"),
     "demo": ("running.demo:app", "Run a demonstration.", "Run"),
     "apps": ("apps:apps", "List the applications.", "Run"),
     "topology": ("apps:topology", "Show topologies.", "Run"),
     "kafka": ("kafka:app", "Run a Kafka broker on this machine, for development and tests.", "Run"),
     "list": ("pipelines:list_pipelines", "List the pipelines that run on this machine.", "Watch"),
     "status": ("pipelines:status", "Show the state of a pipeline and its control loop.", "Watch"),
+    "advice": (
+        "pipelines:advice",
+        "Show what could be changed in a query, and what that would save.",
+        "Watch",
+    ),
     "metrics": ("metrics:metrics", "Show the metrics of a pipeline.", "Watch"),
     "decisions": ("decisions:decisions", "List the decisions of the control loop.", "Watch"),
     "explain": ("decisions:explain", "Explain a decision of the control loop.", "Watch"),
@@ -33,13 +39,18 @@ _COMMANDS = {
     "admission": ("steering:admission", "Show and set the admission limits of a running pipeline.", "Steer"),
     "target": ("steering:target", "Show and set the latency target of a running pipeline.", "Steer"),
     "settings": ("settings:settings", "Show the settings in force, and where each comes from.", "Settings"),
-    "plan": ("plan:plan", "Plan the processors of each operator from a model.", "Plan"),
+    "doctor": ("doctor:doctor", "Check what Foretide needs on this machine, and say what mends it.", "Settings"),
+    "plan": ("plan:plan", "Plan processors from a model, or executors from what was measured of a pipeline.", "Plan"),
     "simulate": ("simulate:simulate", "Simulate a model, with or without the control loop.", "Plan"),
     "train": ("forecast:train", "Train and save a model of a load.", "Forecast"),
     "forecast": ("forecast:forecast", "Forecast a load, with intervals.", "Forecast"),
     "evaluate": ("forecast:evaluate", "Evaluate the models on the last part of a series.", "Forecast"),
 }
 """The commands in the order of `foretide --help`: module and function (or group) below `foretide.cli`, help, panel."""
+
+_OWN_TOPOLOGY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+VARIANTS = {"script": "running.script:run_script", "topology": "running.own_topology:run_topology"}
+"""What `foretide run` does if it is given a program or a topology instead of the name of an application."""
 
 _COMPLETION = frozenset({"install_completion", "show_completion"})
 
@@ -51,9 +62,9 @@ class LazyCommand(TyperCommand):
         super().__init__(name, help=help, rich_help_panel=panel)
         self._target = target
 
-    def load(self) -> Any:
-        """Import the command; click's object for it."""
-        module, _, attribute = self._target.partition(":")
+    def load(self, target: str | None = None) -> Any:
+        """Import the command, or another one in its place; click's object for it."""
+        module, _, attribute = (target or self._target).partition(":")
         found = getattr(import_module(f"foretide.cli.{module}"), attribute)
         if isinstance(found, typer.Typer):
             group = get_group(found)
@@ -66,7 +77,10 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse the arguments as the command itself does."""
-        loaded = self.load()
+        place, variant = given_program(args) if self.name == "run" else (None, None)
+        loaded = self.load(None if variant is None else VARIANTS[variant])
+        if variant == "script" and place is not None:
+            loaded.allow_interspersed_args = False  # what follows the program are its arguments
         restore_interrupts()
         return loaded.make_context(info_name, args, parent, **extra)
 
@@ -119,7 +133,9 @@ class LazyGroup(TyperGroup):
         """Run a command, and exit as `foretide.cli.exits` says."""
         given = sys.argv[1:] if args is None else list(args)
         extra |= {"prog_name": "foretide", "standalone_mode": False}
-        options = given[: given.index("--")] if "--" in given else given
+        program = given_program(given[1:])[0] if given[:1] == ["run"] else None
+        options = given if program is None else given[: program + 1]
+        options = options[: options.index("--")] if "--" in options else options
         run_command(partial(super().main, given, **extra), partial(_command_in, given), as_json="--json" in options)
 
     def invoke(self, ctx: Any) -> Any:
@@ -128,6 +144,22 @@ class LazyGroup(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             raise SystemExit(1) from interrupt
+
+
+def given_program(args: Sequence[str]) -> tuple[int | None, str | None]:
+    """The place of a program or a topology of the user's among the arguments of `run`, and which of them it is.
+
+    >>> given_program(["--latency", "2s", "job.py", "--json"]), given_program(["--sink", "json:out", "jobs.x:shop"])
+    ((2, 'script'), (2, 'topology'))
+    >>> given_program(["url-count"])
+    (None, None)
+    """
+    for place, (before, word) in enumerate(zip(["", *args], args, strict=False)):
+        if word.endswith(".py") and not word.startswith("-"):
+            return place, "script"
+        if before != "--sink" and _OWN_TOPOLOGY.fullmatch(word):
+            return place, "topology"
+    return None, None
 
 
 def _command_in(args: Sequence[str]) -> str:

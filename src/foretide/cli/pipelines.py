@@ -1,4 +1,4 @@
-"""`foretide list|status|stop|drain|restart`: running pipelines, from any terminal."""
+"""`foretide list|status|advice|stop|drain|restart`: running pipelines, from any terminal."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from foretide.cli.console import (
     compact_table,
     echo,
     format_ago,
+    plain_values,
     print_json,
 )
-from foretide.cli.steering import describe_target, parse_whole, read_loop, request_restart
+from foretide.cli.holding import ForOption, describe, give
+from foretide.cli.steering import parse_whole, read_loop, request_restart
+from foretide.control.target_record import TargetRecord, describe_target, reasons, verdict
 from foretide.control_folder.facts import MAX_POOL, MAX_STATE_PARTITIONS, check_place
 from foretide.control_folder.folder import ControlFolder, ControlStatus, PipelineStatus
-from foretide.control_folder.orders import RestartOrder, new_order_id
+from foretide.control_folder.orders import RestartOrder, held_place, new_order_id
 from foretide.control_folder.supervision import SupervisorStatus
 from foretide.errors import ActionError, ControlError, ControlFolderError, ForetideError
 from foretide.status.pipelines import PipelineState, find_folder, list_running, read_state
@@ -32,7 +35,11 @@ _STOP_SECONDS = 120.0
 _STOP_POLL_SECONDS = 0.2
 _MAX_LINES = 5
 _NOT_DRAINED = "nobody would take the host out of service"
+_NO_ADVICE = "nobody would work out advice"
 _NOT_FOLLOWED = "no batch was reported: no process follows a query with this control folder (ft.control would)"
+
+
+_ENDED = "no process on this machine runs this pipeline now; this is what it wrote last"
 
 
 def list_pipelines(*, as_json: JsonOption = False) -> None:
@@ -43,17 +50,26 @@ def list_pipelines(*, as_json: JsonOption = False) -> None:
     elif not found:
         echo("no pipeline runs on this machine")
     else:
-        table = compact_table("pipeline", "process", "last batch", "control", "control folder")
+        table = compact_table("pipeline", "process", "last batch", "control", "target")
         for each in found:
-            batch = "-" if each.batch is None else str(each.batch)
+            batch = "-" if each.batch is None else f"{each.batch:,}"
             control = "none" if each.mode is None else f"{each.mode}: {', '.join(each.policies)}"
-            shown = (each.name, str(each.pid), batch, "?" if each.problems else control, each.control_folder)
-            table.add_row(*shown)
+            control = "?" if each.problems else control
+            table.add_row(each.name, str(each.pid), batch, control, _target_state(each.target))
         Console().print(table)
-        for each in found:
+        for each in found:  # whole, so that it can be copied
+            echo(f"control folder of {each.name}: {each.control_folder}")
             _say_problems(each.problems)
     if any(each.problems for each in found):
         raise typer.Exit(1)
+
+
+def _target_state(record: TargetRecord | None) -> str:
+    """Whether a pipeline holds its target, in a few words for a table."""
+    if record is None or record.held is None:
+        return "none" if record is None or record.target.latency is None else "unknown"
+    percent = 100 * record.missed / record.measurements if record.measurements else 0.0
+    return "held" if record.held else f"missed, {percent:.0f} %"
 
 
 def _say_problems(problems: Iterable[str]) -> None:
@@ -68,10 +84,11 @@ def status(app: AppOption = None, control_folder: ControlFolderOption = None, *,
     """
     folder = find_folder(app, control_folder)
     state = read_state(folder)
+    running = _is_running(folder)
     if as_json:
-        print_json(state)
+        print_json({"running": running, **plain_values(state)})
     else:
-        _show_state(state, followed=_is_running(folder))
+        _show_state(state, followed=running)
     if state.problems:
         raise typer.Exit(1)
 
@@ -82,8 +99,11 @@ def _show_state(state: PipelineState, *, followed: bool) -> None:
     control = () if state.control is None and state.problems else _control_lines(state.control)
     for line in (*batch, *control, *_supervisor_lines(state.supervisor)):
         console.print(line, markup=False)
-    if state.drained:
-        console.print(f"drained: {', '.join(state.drained)}", markup=False)
+    unsigned = [place for place in state.drained if held_place(place) not in state.held]
+    if unsigned:
+        console.print(f"drained: {', '.join(unsigned)}", markup=False)
+    for line in describe(state.held, time.time()):
+        console.print(f"held by a person: {line}", markup=False)
     _say_problems(state.problems)
 
 
@@ -91,9 +111,14 @@ def _batch_lines(batch: PipelineStatus | None, *, followed: bool) -> Iterator[st
     if batch is None:
         yield "no batch has finished yet" if followed else _NOT_FOLLOWED
         return
+    if not followed:
+        yield _ENDED
     finished = format_ago(batch.finished, time.time())
-    yield f"batch {batch.batch}: {batch.input_rows:,} rows, finished {finished}, routes {batch.route_version}"
+    version = "the default split" if batch.route_version is None else f"version {batch.route_version}"
+    routes = f", routes: {version}" if batch.edges or batch.route_version is not None else ""
+    yield f"batch {batch.batch:,}: {batch.input_rows:,} rows, finished {finished}{routes}"
     yield from (f"alarm: {message}" for message in batch.alarms)
+    yield from (f"problem: {problem}" for problem in batch.problems)
 
 
 def _control_lines(control: ControlStatus | None) -> Iterator[str]:
@@ -102,9 +127,34 @@ def _control_lines(control: ControlStatus | None) -> Iterator[str]:
         return
     state = "ended" if control.ended else f"last cycle {format_ago(control.at, time.time())}"
     yield f"control ({control.mode}): {', '.join(control.policies)}; {describe_target(control.target)}; {state}"
+    if control.record is not None and control.record.target.latency is not None:
+        yield verdict(control.record)
+        yield from (f"  {line}" for line in reasons(control.record))
+    yield from (f"join '{name}': {each.describe()}" for name, each in control.joins.items())
     yield from (f"  decision {each.id}: {each.summary}" for each in control.decisions[-_MAX_LINES:])
     yield from (f"  forecast: {sentence}" for sentence in control.forecasts[-_MAX_LINES:])
     yield from (f"  problem: {problem}" for problem in control.problems)
+    if control.latency_basis is not None:
+        yield f"  latency is measured from: {control.latency_basis}"
+    if control.advice:
+        more = f", and {len(control.advice) - 1} more" if len(control.advice) > 1 else ""
+        yield f"  advice: {control.advice[0].sentence}; `foretide advice` says how{more}"
+
+
+def advice(app: AppOption = None, control_folder: ControlFolderOption = None, *, as_json: JsonOption = False) -> None:
+    """Show what could be changed in a query, and what that would save.
+
+    It is worked out from the last batches, for what the control loop cannot change while the query runs.
+    """
+    found = read_loop(find_folder(app, control_folder), _NO_ADVICE).advice
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        echo("no advice: nothing that would pay was found, or too few batches have been measured yet")
+    console = Console(highlight=False, soft_wrap=True)
+    for number, each in enumerate(found, 1):
+        console.print(f"{number}. {each.sentence}\n   how: {each.how}", markup=False)
 
 
 def _supervisor_lines(supervisor: SupervisorStatus | None) -> Iterator[str]:
@@ -149,6 +199,7 @@ def drain(
         str | None, typer.Option("--app", metavar="NAME", help="Name of the pipeline. Default: all that are running.")
     ] = None,
     control_folder: ControlFolderOption = None,
+    seconds: ForOption = None,
     *,
     release: Annotated[bool, typer.Option("--release", help="Put it back into service.")] = False,
     as_json: JsonOption = False,
@@ -166,7 +217,7 @@ def drain(
     done: list[str] = []
     for folder in folders:
         try:
-            _drain(folder, place, release=release)
+            _drain(folder, place, seconds, release=release)
             done.append(folder.location)
         except ControlError as error:
             unknown.append(error)
@@ -181,12 +232,14 @@ def drain(
         raise (failed or unknown)[0]
 
 
-def _drain(folder: ControlFolder, place: str, *, release: bool) -> None:
+def _drain(folder: ControlFolder, place: str, seconds: float | None, *, release: bool) -> None:
     """Drain or release a place in one pipeline; ControlError if the pipeline does not have it."""
     if release:
         _check_drained(place, folder)
+        folder.orders.release(held_place(place))
     else:
         check_place(place, read_loop(folder, _NOT_DRAINED).workers)
+        give(folder, held_place(place), f"no tasks for {place}", seconds)
     folder.orders.drain(place, release=release)
 
 

@@ -25,13 +25,11 @@ from foretide.cli.decisions import add_decision, as_values, moment, table_of_dec
 from foretide.cli.settings import ConfigOption, PolicyOption, SetOption, chosen_settings
 from foretide.control.history import Advice, advice
 from foretide.control.history import replay as replay_policies
-from foretide.control.policies.prediction_error import PredictionError
 from foretide.control.world.world import World
 from foretide.reports import ReplayPoint, draw_replay
 from foretide.status.stored import Recording, open_store
 
 _NOTE = "Advice is not carried out, so it is repeated while its cause lasts."
-_NO_FORECASTS = f"Forecasts are not recorded, and {PredictionError().name} does nothing without them."
 
 
 def replay(
@@ -106,8 +104,6 @@ def _show(name: str, policies: list[str], points: list[ReplayPoint], advised: li
     console = Console()
     period = f"{len(points):,} batches from {moment(points[0].at)} to {moment(points[-1].at)}"
     title = f"{name}: {', '.join(policies)} over {period}"
-    if PredictionError().name in policies:
-        console.print(Text(_NO_FORECASTS, style="yellow"))
     if not advised:
         console.print(Text(f"{title}: no action would have been taken"))
         return

@@ -1,10 +1,12 @@
-"""`foretide route|admission|target show|set`: what a running pipeline is told, from any terminal.
+"""`foretide route|admission|target show|set|release`: what a running pipeline is told, from any terminal.
 
 Orders for what does not exist are refused here, before anything is written.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any, get_args
 
@@ -22,12 +24,14 @@ from foretide.cli.console import (
     parse_duration_option,
     print_json,
 )
+from foretide.cli.holding import ForOption, describe, give, length, release
+from foretide.control.target_record import describe_target
 from foretide.control.world.setup import Quantile, Target
-from foretide.control_folder.facts import PipelineFacts, check_admission, check_restart
+from foretide.control_folder.facts import MAX_POOL, PipelineFacts, check_admission, check_restart
 from foretide.control_folder.folder import ControlFolder, ControlStatus
-from foretide.control_folder.orders import MAX_BUDGET, MAX_ROWS, RestartOrder, TargetOrder, new_order_id
+from foretide.control_folder.orders import HELD_TARGET, MAX_BUDGET, MAX_ROWS, RestartOrder, TargetOrder, new_order_id
 from foretide.errors import ActionError, ControlError, ControlFolderError
-from foretide.routing.table import parse_ratio
+from foretide.routing.table import RouteTable, parse_ratio
 from foretide.status.pipelines import RoutesState, find_folder, read_routes
 
 _SHOWN = 30
@@ -40,13 +44,15 @@ def show_routes(
     app: AppOption = None, control_folder: ControlFolderOption = None, *, as_json: JsonOption = False
 ) -> None:
     """Show the published routes, the version in force, and the rows of each task in the last batch."""
-    routes = read_routes(find_folder(app, control_folder))
+    folder = find_folder(app, control_folder)
+    routes = read_routes(folder)
     if as_json:
         print_json(routes)
         return
     console = Console(highlight=False)
     console.print(f"published: version {routes.version}; in force: {_in_force(routes)}")
     console.print(_routes_table(routes))
+    _show_held(folder, "edge ")
 
 
 @route.command("set")
@@ -57,18 +63,74 @@ def set_route(
     ],
     app: AppOption = None,
     control_folder: ControlFolderOption = None,
+    seconds: ForOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Split an edge in a new ratio, from the next batch on, without a restart."""
+    """Split an edge in a new ratio, from the next batch on, without a restart.
+
+    The control loop leaves the edge alone until it is released, or for the time given.
+    """
+    folder, weights = find_folder(app, control_folder), parse_ratio(edge, ratio)
+    _route(folder, edge, lambda table: table.split(edge, weights), f"split {ratio}", seconds, as_json=as_json)
+
+
+@route.command("replicas")
+def set_replicas(
+    edge: Annotated[str, typer.Argument(metavar="EDGE", help="The edge: the bolt it leads into.")],
+    replicas: Annotated[str, typer.Argument(metavar="N", help="Active tasks of its pool.")],
+    app: AppOption = None,
+    control_folder: ControlFolderOption = None,
+    seconds: ForOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Use the first N tasks behind an edge, from the next batch on, without a restart.
+
+    The control loop leaves the edge alone until it is released, or for the time given.
+    """
+    count = parse_whole(replicas, "N", MAX_POOL)
     folder = find_folder(app, control_folder)
-    table = folder.change_routes(lambda table: table.split(edge, parse_ratio(edge, ratio)))
+    _route(folder, edge, lambda table: table.activate(edge, count), f"{count} replicas", seconds, as_json=as_json)
+
+
+@route.command("release")
+def release_route(
+    edge: Annotated[str, typer.Argument(metavar="EDGE", help="The edge that was set by hand.")],
+    app: AppOption = None,
+    control_folder: ControlFolderOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Let the control loop change an edge again that was set by hand."""
+    release(find_folder(app, control_folder), f"edge {edge}", as_json=as_json)
+
+
+def _route(
+    folder: ControlFolder,
+    edge: str,
+    change: Callable[[RouteTable], RouteTable],
+    words: str,
+    seconds: float | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Publish a changed route, and hold it. What does not fit is refused before anything is written."""
+    change(folder.routes())
+    order = give(folder, f"edge {edge}", words, seconds)
+    table = folder.change_routes(change)
     shares = [round(share, 4) for share in table.edges[edge].shares]
-    if as_json:
-        print_json({"edge": edge, "version": table.version, "shares": shares})
-    else:
-        parts = " : ".join(f"{share:.1%}" for share in shares)
-        echo(f"{edge} is split {parts} from the next batch on (version {table.version})")
+    parts = " : ".join(f"{share:.1%}" for share in shares)
+    text = f"{edge} is split {parts} from the next batch on (version {table.version}); {length(order)}"
+    values = {"edge": edge, "version": table.version, "shares": shares, "held": order}
+    answer(values, text, as_json=as_json)
+
+
+def _show_held(folder: ControlFolder, start: str) -> None:
+    """What people hold, of the subjects that begin so."""
+    held = {subject: order for subject, order in folder.orders.held().items() if subject.startswith(start)}
+    for line in describe(held, time.time()):
+        echo(f"held by a person: {line}")
 
 
 def _in_force(routes: RoutesState) -> str:
@@ -95,11 +157,13 @@ def show_limits(
     app: AppOption = None, control_folder: ControlFolderOption = None, *, as_json: JsonOption = False
 ) -> None:
     """Show the limits that were set while the pipeline runs."""
-    limits = find_folder(app, control_folder).orders.admission()
+    folder = find_folder(app, control_folder)
+    limits = folder.orders.admission()
     if as_json:
         print_json(limits)
-    else:
-        echo("\n".join(f"{spout}: {rows} rows per batch" for spout, rows in limits.items()) or "no limit is set")
+        return
+    echo("\n".join(f"{spout}: {rows:,} rows per batch" for spout, rows in limits.items()) or "no limit is set")
+    _show_held(folder, "spout ")
 
 
 @admission.command("set")
@@ -108,6 +172,7 @@ def set_limit(
     rows: Annotated[str, typer.Argument(metavar="ROWS", help="Rows per batch, or 'none' for no limit.")],
     app: AppOption = None,
     control_folder: ControlFolderOption = None,
+    seconds: ForOption = None,
     *,
     restart: Annotated[
         bool, typer.Option("--restart", help="Restart the query with the limit, for spouts that need it (Kafka).")
@@ -115,6 +180,8 @@ def set_limit(
     as_json: JsonOption = False,
 ) -> None:
     """Set the limit of a spout, from the next batch on.
+
+    The control loop leaves it alone until it is released, or for the time given.
 
     Spark fixes the limit of a Kafka spout when the query starts: with --restart the control loop restarts it.
     """
@@ -126,9 +193,23 @@ def set_limit(
         return
     if limit is not None or spout not in folder.orders.admission():
         check_admission(spout, read_facts(folder))
+    words = "no limit" if limit is None else f"{limit:,} rows per batch"
+    held = give(folder, f"spout {spout}", words, seconds)
     folder.orders.limit_admission(spout, limit)
-    text = f"{spout}: {'no limit' if limit is None else f'{limit} rows per batch'} from the next batch on"
-    answer({"spout": spout, "rows": limit}, text, as_json=as_json)
+    text = f"{spout}: {words} from the next batch on; {length(held)}"
+    answer({"spout": spout, "rows": limit, "held": held}, text, as_json=as_json)
+
+
+@admission.command("release")
+def release_limit(
+    spout: Annotated[str, typer.Argument(metavar="SPOUT", help="The spout whose limit was set by hand.")],
+    app: AppOption = None,
+    control_folder: ControlFolderOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Let the control loop change the limit of a spout again that was set by hand."""
+    release(find_folder(app, control_folder), f"spout {spout}", as_json=as_json)
 
 
 target = typer.Typer(help="Show and set the latency target of a running pipeline.", no_args_is_help=True)
@@ -139,11 +220,25 @@ def show_target(
     app: AppOption = None, control_folder: ControlFolderOption = None, *, as_json: JsonOption = False
 ) -> None:
     """Show the target in force."""
-    target = _target(find_folder(app, control_folder))
+    folder = find_folder(app, control_folder)
+    target = _target(folder)
     if as_json:
         print_json(target)
-    else:
-        echo(describe_target(target))
+        return
+    echo(describe_target(target))
+    _show_held(folder, HELD_TARGET)
+
+
+@target.command("release")
+def release_target(
+    app: AppOption = None, control_folder: ControlFolderOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Go back to the target that the control loop began with."""
+    folder = find_folder(app, control_folder)
+    folder.orders.release(HELD_TARGET)
+    folder.orders.release_target()
+    text = "the target is again the one that the control loop began with, from the next control cycle on"
+    answer({"released": HELD_TARGET}, text, as_json=as_json)
 
 
 @target.command("set")
@@ -162,6 +257,7 @@ def set_target(
     budget: Annotated[
         str | None, typer.Option(metavar="N", help="K_max, the maximum of processors; 'none' for no limit.")
     ] = None,
+    seconds: ForOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -180,16 +276,18 @@ def set_target(
     folder = find_folder(app, control_folder)
     read_loop(folder, "no target would be held")
     target = order.apply(_target(folder))
+    held = give(folder, HELD_TARGET, describe_target(target), seconds)
     folder.orders.set_target(order)
     if as_json:
         print_json(target)
     else:
-        echo(f"{describe_target(target)}, from the next control cycle on")
+        echo(f"{describe_target(target)}, from the next control cycle on; {length(held)}")
 
 
 def _target(folder: ControlFolder) -> Target:
-    control = folder.status.control()
-    return folder.orders.target().apply(Target() if control is None else control.target)
+    control, held = folder.status.control(), folder.orders.held().get(HELD_TARGET)
+    running = Target() if control is None else control.target
+    return folder.orders.target().apply(running) if held is None or held.holds(time.time()) else running
 
 
 def _parse_quantile(text: str | None) -> Any:
@@ -243,14 +341,3 @@ def read_loop(folder: ControlFolder, consequence: str) -> ControlStatus:
         state = "is attached to" if control is None else "runs any more for"
         raise ControlError(f"no control loop {state} the pipeline with '{folder.location}': {consequence}")
     return control
-
-
-def describe_target(target: Target) -> str:
-    """The target in a few words.
-
-    >>> describe_target(Target(2.0, budget=4))
-    'p99 latency below 2 s, at most 4 processors'
-    """
-    latency = f"{target.quantile} latency below {target.latency:g} s" if target.latency else "no latency target"
-    relaxed = f", released below {target.relaxed:g} s" if target.relaxed else ""
-    return f"{latency}{relaxed}, {f'at most {target.budget} processors' if target.budget else 'no budget'}"

@@ -1,46 +1,56 @@
-"""Scores of past forecasts: how far off they were, and which are trusted.
+"""The one judge of forecasts: which of them policies and alarms may use. The same live, in simulations and in replays.
 
-A forecast is compared with the simplest there is: that nothing changes. One that has done worse than the last value
-loses its vote, and wins it back by doing better. Errors fade, so an old one is forgotten.
+A forecast is compared with the simplest there is: that nothing changes. Each horizon of each series is judged by
+itself. It is trusted once enough of its forecasts have come due and were no worse than the last value, and no longer
+trusted when they were. Errors fade, so an old one is forgotten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Interval
 from typing_extensions import Doc
 
-from foretide.bounds import Bounded
-from foretide.control.world.world import Forecasts
+from foretide.bounds import Bounded, Scope
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
 from foretide.metrics.snapshot import Key, Snapshot
 
-_MAX_PENDING = 64
-"""Predictions of one series that may wait for their time."""
+_PENDING_PER_HORIZON = 8
+"""Predictions of one horizon that wait for their time, at most and about: they are made a part of it apart."""
+
+_KEPT_SECONDS = 600.0
+"""For so long the scores of a series that is not forecast at present are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class VoteSettings(Bounded):
-    """When a forecast may vote."""
+    """When a forecast is trusted."""
 
     section: ClassVar[str] = "votes"
 
-    smoothing: Annotated[float, Interval(ge=0, lt=1), Doc("Weight of the past in the smoothed errors.")] = 0.8
-    min_forecasts: Annotated[int, Ge(1), Doc("Forecasts that must have come due before a vote can be lost.")] = 5
+    smoothing: Annotated[
+        float, Interval(ge=0, lt=1), Doc("Weight of the past in the smoothed errors."), Scope.PYTHON_ONLY
+    ] = 0.8
+    min_forecasts: Annotated[
+        int, Ge(1), Doc("Forecasts of a horizon that must have come due before it can be trusted."), Scope.PYTHON_ONLY
+    ] = 5
     tolerance: Annotated[
         float,
         Ge(0),
-        Doc("Share by which its error may exceed that of the last value; a vote is regained without it."),
+        Doc("Share by which its error may exceed that of the last value; trust is regained without it."),
+        Scope.PYTHON_ONLY,
     ] = 0.1
     negligible: Annotated[
         float,
         Ge(0),
         Doc(
-            "Errors below this share of the value itself never cost a vote: where hardly anything changes the last "
+            "Errors below this share of the value itself never cost trust: where hardly anything changes the last "
             "value is nearly perfect, and what matters is who sees a change coming."
         ),
+        Scope.PYTHON_ONLY,
     ] = 0.05
 
 
@@ -57,56 +67,110 @@ class Prediction:
 class Score:
     """Faded absolute errors of a forecast and of the last value, the faded value itself, and how many came due."""
 
-    error: float
-    naive: float
-    level: float
-    count: int
-    distrusted: bool = False
+    error: float = 0.0
+    naive: float = 0.0
+    level: float = 0.0
+    count: int = 0
+    trusted: bool = False
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """One horizon of a series: predictions that are not due yet, the oldest first, and the score of those that were."""
+
+    pending: tuple[Prediction, ...] = ()
+    score: Score = field(default_factory=Score)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The horizons of a series by their seconds, and when it was forecast last."""
+
+    horizons: Mapping[float, Horizon]
+    seen: float
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastScores:
-    """Scores by series, predictions that are not due yet, and those that are due now."""
+    """Scores by series, and what the predictions of the nearest horizon say about the present."""
 
-    pending: Mapping[Key, tuple[Prediction, ...]] = field(default_factory=dict)
-    scores: Mapping[Key, Score] = field(default_factory=dict)
+    series: Mapping[Key, Series] = field(default_factory=dict)
     due: Mapping[Key, float] = field(default_factory=dict)
 
     @property
-    def distrusted(self) -> frozenset[Key]:
-        """Series whose forecasts have lost their vote."""
-        return frozenset(key for key, score in self.scores.items() if score.distrusted)
+    def lost(self) -> frozenset[tuple[str, str, float]]:
+        """Horizons (metric, subject, seconds) that were trusted once, or long enough to be, and are not now."""
+        return frozenset(
+            (*key, seconds)
+            for key, series in self.series.items()
+            for seconds, horizon in series.horizons.items()
+            if horizon.score.lost
+        )
+
+    def is_trusted(self, key: Key, seconds: float) -> bool:
+        """Whether one horizon of a series is trusted."""
+        series = self.series.get(key)
+        horizon = None if series is None else series.horizons.get(seconds)
+        return horizon is not None and horizon.score.trusted
+
+    def trusted(self, forecasts: Forecasts) -> Forecasts:
+        """The forecasts that are trusted: without horizons that are not, and without series that have no other."""
+        kept = {key: self._points(key, forecast) for key, forecast in forecasts.by_series.items()}
+        return Forecasts(
+            {key: replace(forecasts.by_series[key], points=points) for key, points in kept.items() if points}
+        )
+
+    def _points(self, key: Key, forecast: Forecast) -> tuple[ForecastPoint, ...]:
+        return tuple(point for point in forecast.points if self.is_trusted(key, point.seconds))
 
     def update(self, settings: VoteSettings, snapshot: Snapshot, forecasts: Forecasts) -> ForecastScores:
         """With what came due scored, and what is forecast now added."""
-        pending: dict[Key, tuple[Prediction, ...]] = {}
-        scores: dict[Key, Score] = {}
+        series: dict[Key, Series] = {}
         due: dict[Key, float] = {}
-        for key, forecast in forecasts.by_series.items():
+        for key in dict.fromkeys((*forecasts.by_series, *self.series)):
+            before, forecast = self.series.get(key), forecasts.by_series.get(key)
+            seen = snapshot.at if forecast is not None or before is None else before.seen
+            if not 0 <= snapshot.at - seen <= _KEPT_SECONDS:
+                continue
+            horizons = dict(before.horizons) if before is not None else {}
             figure = snapshot.figures.get(key)
-            kept = self.pending.get(key, ())
-            score = self.scores.get(key)
             if figure is not None:
-                value, measured_at = figure
-                ripe = [each for each in kept if each.due <= measured_at]
-                kept = tuple(each for each in kept if each.due > measured_at)
-                if ripe:
-                    due[key] = ripe[-1].value
-                    score = _scored(settings, score, ripe[-1], value)
-                point = forecast.points[0]
-                kept = (*kept, Prediction(snapshot.at + point.seconds, point.mean, value))[-_MAX_PENDING:]
-            pending[key] = kept
-            if score is not None:
-                scores[key] = score
-        return ForecastScores(pending, scores, due)
+                for seconds in sorted(horizons):
+                    horizons[seconds], value = _scored(settings, horizons[seconds], *figure)
+                    if value is not None:
+                        due.setdefault(key, value)
+                for point in () if forecast is None else forecast.points:
+                    known = horizons.get(point.seconds, Horizon())
+                    horizons[point.seconds] = _extended(known, point, figure[0], snapshot.at)
+            series[key] = Series(horizons, seen)
+        return ForecastScores(series, due)
 
 
-def _scored(settings: VoteSettings, before: Score | None, prediction: Prediction, value: float) -> Score:
-    error, naive = abs(value - prediction.value), abs(value - prediction.last)
-    if before is None:
-        return Score(error, naive, abs(value), 1)
-    old, new = settings.smoothing, 1 - settings.smoothing
-    error, naive = old * before.error + new * error, old * before.naive + new * naive
-    level, count = old * before.level + new * abs(value), before.count + 1
-    allowed = max(naive * (1 if before.distrusted else 1 + settings.tolerance), settings.negligible * level)
-    return Score(error, naive, level, count, distrusted=count >= settings.min_forecasts and error > allowed + 1e-12)
+def _scored(settings: VoteSettings, horizon: Horizon, value: float, at: float) -> tuple[Horizon, float | None]:
+    """With the newest of the predictions that are due scored; and what it was."""
+    if not horizon.pending or horizon.pending[0].due > at:
+        return horizon, None
+    ripe = [each for each in horizon.pending if each.due <= at]
+    score = _next(settings, horizon.score, ripe[-1], value)
+    return Horizon(horizon.pending[len(ripe) :], score), ripe[-1].value
+
+
+def _extended(horizon: Horizon, point: ForecastPoint, last: float, at: float) -> Horizon:
+    """With a prediction more, unless one was made just before. Those of a clock that was ahead are dropped."""
+    pending = tuple(each for each in horizon.pending if each.due <= at + point.seconds)
+    if pending and pending[-1].due + point.seconds / _PENDING_PER_HORIZON > at + point.seconds:
+        return replace(horizon, pending=pending)
+    return replace(horizon, pending=(*pending, Prediction(at + point.seconds, point.mean, last)))
+
+
+def _next(settings: VoteSettings, before: Score, prediction: Prediction, value: float) -> Score:
+    error, naive, level = abs(value - prediction.value), abs(value - prediction.last), abs(value)
+    if before.count:
+        old, new = settings.smoothing, 1 - settings.smoothing
+        error, naive = old * before.error + new * error, old * before.naive + new * naive
+        level = old * before.level + new * level
+    count = before.count + 1
+    allowed = max(naive * (1 if before.lost else 1 + settings.tolerance), settings.negligible * level)
+    is_good, is_known = error <= allowed + 1e-12, count >= settings.min_forecasts
+    return Score(error, naive, level, count, trusted=is_known and is_good, lost=is_known and not is_good)

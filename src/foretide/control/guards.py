@@ -69,16 +69,16 @@ class GuardSettings(Bounded):
         Seconds,
         Ge(0),
         Doc(
-            "Minimum seconds between a change and the next one that gives back replicas or executors; by default 10 in "
-            "real time."
+            "Minimum seconds between a change and the next one that gives back replicas or executors; by default 30 "
+            "with a latency target, and 10 in real time."
         ),
     ] = 60.0
     down_window: Annotated[
         Seconds,
         Ge(0),
         Doc(
-            "Before anything is given back, the maximum that was wanted within this many seconds counts; by default 30 "
-            "in real time."
+            "Before anything is given back, the maximum that was wanted within this many seconds counts; by default 60 "
+            "with a latency target, and 30 in real time."
         ),
     ] = 300.0
     max_increase: Annotated[
@@ -133,6 +133,12 @@ def blocked(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: W
     return Ruling(None, f"it made things worse and is blocked for another {block.until - world.at:.0f} s")
 
 
+def held_by_a_person(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
+    """Leave alone what a person has set by hand."""
+    holder = world.held.get(wish.action.target)
+    return None if holder is None or wish.policy == ORDERS else Ruling(None, holder)
+
+
 def excluded(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:  # noqa: ARG001
     """Stop everything in excluded periods of the day."""
     if wish.policy in {ORDERS, ROLLBACK} or not any(window.holds(world.at) for window in settings.excluded):
@@ -151,7 +157,7 @@ def unobserved(settings: GuardSettings, wish: Wish, memory: ControlMemory, world
 def settling(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
     """Keep some batches between two changes of a target."""
     last = memory.last(wish.action.target)
-    if last is None or last.observed_batch is None or world.batch is None or _urgent(wish):
+    if last is None or last.observed_batch is None or world.batch is None or _urgent(wish) or wish.routine:
         return None
     batches = world.batch - last.observed_batch
     if not 0 <= batches < settings.settle_batches:
@@ -162,7 +168,7 @@ def settling(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: 
 def cooldown(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
     """Keep some time between two changes of a target."""
     last = memory.last(wish.action.target)
-    if last is None or _urgent(wish):
+    if last is None or _urgent(wish) or wish.routine:
         return None
     wait = settings.cooldown_down if wish.action.frees_capacity(world.observed) else settings.cooldown
     since = world.at - last.at
@@ -270,7 +276,11 @@ def _relative_change(action: Action, world: World) -> float | None:
 
 def quota(settings: GuardSettings, wish: Wish, memory: ControlMemory, world: World) -> Ruling | None:
     """Limit the number of actions in an hour."""
-    if wish.policy in {ORDERS, ROLLBACK} or memory.decided_since(world.at - HOUR_SECONDS) < settings.quota:
+    if (
+        wish.routine
+        or wish.policy in {ORDERS, ROLLBACK}
+        or memory.decided_since(world.at - HOUR_SECONDS) < settings.quota
+    ):
         return None
     return Ruling(None, f"{settings.quota} actions were taken within the hour, which is the quota")
 
@@ -282,7 +292,7 @@ def _urgent(wish: Wish) -> bool:
 
 
 GUARDS: tuple[Guard, ...] = (
-    *(blocked, excluded, unobserved, settling, cooldown),
+    *(held_by_a_person, blocked, excluded, unobserved, settling, cooldown),
     *(bounds, last_workers, hysteresis, largest_step, deadband, quota),
 )
 """In this order: first those that stop, then those that change, then the count."""
@@ -299,7 +309,7 @@ def guard(
         interventions += marks
         if passed is not None:
             kept.append(passed)
-            memory = memory.with_decided([passed], world.at)
+            memory = memory if passed.routine else memory.with_decided([passed], world.at)
     return kept, interventions
 
 

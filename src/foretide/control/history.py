@@ -6,6 +6,8 @@ show that it was alive. The rest is as it was recorded, or else the default: all
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +15,7 @@ from foretide.control.actions.registry import Action
 from foretide.control.decisions.decision import Decision
 from foretide.control.step import Control, step
 from foretide.control.world.setup import Observed, OperatorSetup, Setup, Target, Weights
-from foretide.control.world.world import World
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts, World
 from foretide.joins.plan import JoinView
 from foretide.metrics.catalogue import at_level
 from foretide.metrics.metric import Level, Sample
@@ -24,6 +26,15 @@ BATCH = "batch"
 
 _GONE_AFTER_SECONDS = 60.0
 """Without a sample for so long, a worker counts as gone."""
+
+_OLD_FORECASTS_SECONDS = 120.0
+"""Older forecasts are not used."""
+
+_SECONDS_PER_SERIES = 0.5
+"""Seconds from one record of forecasts to the next, for each series in it."""
+
+_RECORDED_LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
+"""Levels of quantiles that are recorded."""
 
 _WORKER_METRICS = frozenset(metric.name for metric in at_level(Level.WORKER))
 Smoothing = Mapping[str, Callable[[], Smoother]]
@@ -46,9 +57,96 @@ class RecordedWorld:
     joins: Mapping[str, JoinView] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedSeries:
+    """The forecast of one series: its horizons in seconds, the mean at each, and quantiles by level."""
+
+    metric: str
+    subject: str
+    by: str
+    seconds: tuple[float, ...]
+    means: tuple[float, ...]
+    quantiles: Mapping[float, tuple[float, ...]] = field(default_factory=dict)
+
+    def forecast(self, age: float) -> Forecast:
+        """The forecast at the same horizons, counted from `age` seconds later."""
+        means = _later(self.seconds, self.means, age)
+        levels = {level: _later(self.seconds, values, age) for level, values in self.quantiles.items()}
+        return Forecast(
+            self.by,
+            tuple(
+                ForecastPoint(seconds, means[place], {level: values[place] for level, values in levels.items()})
+                for place, seconds in enumerate(self.seconds)
+            ),
+        )
+
+
+def _later(seconds: Sequence[float], values: Sequence[float], age: float) -> list[float]:
+    """Values at horizons counted from later on, on straight lines between those that are known."""
+    found = []
+    for ahead in (each + age for each in seconds):
+        right = bisect_left(seconds, ahead)
+        if right in (0, len(seconds)):
+            found.append(values[min(right, len(seconds) - 1)])
+            continue
+        share = (ahead - seconds[right - 1]) / (seconds[right] - seconds[right - 1])
+        found.append(values[right - 1] + share * (values[right] - values[right - 1]))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedForecasts:
+    """All forecasts at one time, trusted or not."""
+
+    at: float
+    series: tuple[RecordedSeries, ...]
+
+    @classmethod
+    def of(cls, at: float, forecasts: Forecasts) -> RecordedForecasts:
+        """Six digits of each value, and the levels of quantiles that policies ask for."""
+        return cls(
+            at,
+            tuple(_recorded(*key, each) for key, each in sorted(forecasts.by_series.items(), key=lambda item: item[0])),
+        )
+
+    def forecasts(self, at: float) -> Forecasts:
+        """The forecasts as they serve at a later time; none if they are too old for that."""
+        age = max(at - self.at, 0.0)  # those of a cycle come just after the batch that they belong to
+        if age > _OLD_FORECASTS_SECONDS:
+            return Forecasts()
+        return Forecasts({(each.metric, each.subject): each.forecast(age) for each in self.series})
+
+
+def _recorded(metric: str, subject: str, forecast: Forecast) -> RecordedSeries:
+    points = forecast.points
+    levels = [level for level in _RECORDED_LEVELS if all(level in point.quantiles for point in points)]
+    return RecordedSeries(
+        metric,
+        subject,
+        forecast.by,
+        tuple(point.seconds for point in points),
+        tuple(_digits(point.mean) for point in points),
+        {level: tuple(_digits(point.quantiles[level]) for point in points) for level in levels},
+    )
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def forecast_period(series: int) -> float:
+    """Seconds from one record of so many forecasts to the next: however many there are, they take as much space.
+
+    >>> forecast_period(1), forecast_period(192)
+    (0.5, 96.0)
+    """
+    return _SECONDS_PER_SERIES * series
+
+
 def worlds(
     setups: Sequence[RecordedWorld],
     samples: Iterable[Sample],
+    forecasts: Iterable[RecordedForecasts] = (),
     *,
     target: Target | None = None,
     smoothing: Smoothing | None = None,
@@ -58,20 +156,39 @@ def worlds(
     Args:
         setups: At least one, in order of time. Each holds until the next; the first also holds before its time.
         samples: All that was measured, in order of time.
+        forecasts: What was forecast, in order of time.
         target: The latency to hold instead of the recorded one.
         smoothing: How to smooth metrics, by name, as the monitor did when it was live.
     """
-    recording = _Recording(setups, smoothing or {})
+    recording, records = _Recording(setups, smoothing or {}), _Forecasts(forecasts)
     ended: float | None = None
+    last: World | None = None
     for sample in samples:
         if ended is not None and sample.at > ended:
-            yield recording.world(ended, target)
-            ended = None
-        recording.take(sample)
+            last, ended = recording.world(ended, target), None
         if sample.metric == BATCH:
-            ended = sample.at
-    if ended is not None:
-        yield recording.world(ended, target)
+            if last is not None:
+                yield replace(last, forecasts=records.of_batch(last.at, sample.at))
+            last, ended = None, sample.at
+        recording.take(sample)
+    last = recording.world(ended, target) if ended is not None else last
+    if last is not None:
+        yield replace(last, forecasts=records.of_batch(last.at, math.inf))
+
+
+class _Forecasts:
+    """The forecasts of a recording, batch by batch."""
+
+    def __init__(self, records: Iterable[RecordedForecasts]) -> None:
+        self._records = iter(records)
+        self._next = next(self._records, None)
+        self._last: RecordedForecasts | None = None
+
+    def of_batch(self, ended: float, next_ended: float) -> Forecasts:
+        """The forecasts of the cycle that followed a batch, or else the last ones before it."""
+        while self._next is not None and self._next.at < next_ended:
+            self._last, self._next = self._next, next(self._records, None)
+        return Forecasts() if self._last is None else self._last.forecasts(ended)
 
 
 class _Recording:

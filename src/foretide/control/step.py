@@ -14,7 +14,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from foretide.control.actions.executors import QUERY
-from foretide.control.actions.registry import Action, Quarantine, QuarantineHost, Release, ReleaseHost, Restart
+from foretide.control.actions.registry import (
+    Action,
+    Quarantine,
+    QuarantineHost,
+    Release,
+    ReleaseHost,
+    Restart,
+    SetReplicas,
+    SetSplit,
+)
 from foretide.control.decisions.decision import (
     ORDERS,
     Contest,
@@ -62,7 +71,6 @@ class Control:
     Attributes:
         policies: In order of rank: where two disagree, the first one wins.
         mode: `act`, or `advise` to decide and explain without changing anything.
-        horizon: Seconds ahead of a snapshot's plain forecasts.
     """
 
     policies: tuple[Policy[Any], ...] = ()
@@ -70,7 +78,6 @@ class Control:
     evaluations: EvaluationSettings = field(default_factory=EvaluationSettings)
     votes: VoteSettings = field(default_factory=VoteSettings)
     mode: ControlMode = "act"
-    horizon: float = 30.0
 
     def __post_init__(self) -> None:
         names = [policy.name for policy in self.policies]
@@ -96,7 +103,7 @@ class ControlState:
 
 def step(control: Control, state: ControlState, world: World) -> tuple[ControlState, Decision]:
     """One cycle: the next state, and what is to be done."""
-    state, world, lost_votes = _observe(control, state, world)
+    state, world, distrusted = _observe(control, state, world)
     result = evaluate(state.evaluations, world, control.evaluations)
     states, wishes, problems = _wish(control, state, world)
     orders = [Wish(ORDERS, action, "a person asked for it") for action in world.orders]
@@ -120,30 +127,26 @@ def step(control: Control, state: ControlState, world: World) -> tuple[ControlSt
         chosen=tuple(chosen),
         contests=tuple(contests),
         guards=tuple(interventions),
-        problems=(*problems, *lost_votes),
+        problems=(*problems, *distrusted),
         effects_of_earlier=(*result.effects, *closed),
+        target=world.target,
     )
     new_requests = [Request(wish.action, number, world.at) for wish in chosen] if control.mode == "act" else []
-    memory = memory.with_decided(chosen, world.at)
+    memory = memory.with_decided([wish for wish in chosen if not wish.routine], world.at)
     requested = (*requested, *new_requests)
     return ControlState(states, memory, requested, evaluations, state.forecast_scores, number), decision
 
 
 def _observe(control: Control, state: ControlState, world: World) -> tuple[ControlState, World, list[str]]:
-    """Note what is in force by now, score forecasts that are due, and take votes away."""
-    forecasts = world.forecasts.with_plain(world.snapshot.forecasts, control.horizon)
-    scores = state.forecast_scores.update(control.votes, world.snapshot, forecasts)
-    voting = {key for key, each in forecasts.by_series.items() if each.may_vote is not False}
-    newly_distrusted = (scores.distrusted - state.forecast_scores.distrusted) & voting
-    lost = [f"the forecast of {metric} of '{subject}' lost its vote" for metric, subject in sorted(newly_distrusted)]
+    """Note what is in force by now, score forecasts that are due, and leave those that are trusted."""
+    scores = state.forecast_scores.update(control.votes, world.snapshot, world.forecasts)
+    lost = [
+        f"the forecast of {metric} of '{subject}' for {seconds:g} s ahead is worse than the last value and not used"
+        for metric, subject, seconds in sorted(scores.lost - state.forecast_scores.lost)
+    ]
     requested = tuple(each for each in state.requested if not each.action.in_force(world.observed))
     memory = state.memory.with_observed(world.observed, world.at, world.batch)
-    world = replace(
-        world,
-        forecasts=forecasts.without_votes(scores.distrusted),
-        requested=requested,
-        forecast_for_now=scores.due,
-    )
+    world = replace(world, forecasts=scores.trusted(world.forecasts), requested=requested, forecast_for_now=scores.due)
     return replace(state, requested=requested, memory=memory, forecast_scores=scores), world, lost
 
 
@@ -165,10 +168,13 @@ def _wish(control: Control, state: ControlState, world: World) -> tuple[dict[str
 
 
 def _missing(name: str, before: Any, after: Any) -> list[str]:
-    """What a policy waits for, said once. States that have a `waits_for` say what it is, in words."""
-    waits_for = getattr(after, "waits_for", None)
-    known = waits_for is None or waits_for == getattr(before, "waits_for", None)
-    return [] if known else [f"policy '{name}' cannot plan: {waits_for}"]
+    """What a policy waits for, or cannot reach, said once. States may have `waits_for` and `notice`, in words."""
+    waits_for, notice = getattr(after, "waits_for", None), getattr(after, "notice", None)
+    said = [] if waits_for is None or waits_for == getattr(before, "waits_for", None) else [waits_for]
+    found = [f"policy '{name}' cannot plan: {waits_for}" for waits_for in said]
+    if notice is not None and getattr(before, "notice", None) is None:
+        found.append(f"policy '{name}': {notice}")
+    return found
 
 
 def _is_new(wish: Wish, world: World) -> bool:
@@ -180,10 +186,11 @@ def _open_evaluation(
     control: Control, evaluations: Evaluations, number: int, chosen: list[Wish], world: World
 ) -> tuple[Evaluations, tuple[Effect, ...]]:
     """Begin to evaluate a decision. The open ones end: what follows cannot be told apart from the new one's effect."""
-    if not chosen or control.mode == "advise":
+    evaluated = [wish for wish in chosen if not wish.routine]
+    if not evaluated or control.mode == "advise":
         return evaluations, ()
     closed, effects = close_all(evaluations, world, control.evaluations)
-    return closed.with_decision(number, chosen, world, control.evaluations), effects
+    return closed.with_decision(number, evaluated, world, control.evaluations), effects
 
 
 _ANYTHING = "anything"
@@ -193,7 +200,8 @@ _ANYTHING = "anything"
 def arbitrate(wishes: Iterable[Wish], observed: Observed) -> tuple[list[Wish], list[Contest]]:
     """The wishes that stand, and the contests that the others lost. Wishes come in order of rank.
 
-    Two contradict each other if they act on one target, on a host and one of its workers, or if one is a restart.
+    Two contradict each other if they act on one target, on a host and one of its workers, or if one is a restart. A
+    split contradicts no number of replicas that is in force and stays so.
     """
     standing: list[Wish] = []
     contests: list[Contest] = []
@@ -204,9 +212,19 @@ def arbitrate(wishes: Iterable[Wish], observed: Observed) -> tuple[list[Wish], l
         if rival is None:
             standing.append(wish)
             claimed |= dict.fromkeys(claims, wish)
+        elif _refines(wish.action, rival.action, observed):
+            standing.append(wish)
         elif rival.action != wish.action:
             contests.append(Contest(rival.policy, wish, rival.action.target))
     return standing, contests
+
+
+def _refines(action: Action, rival: Action, observed: Observed) -> bool:
+    """Whether an action only splits otherwise what another one wants and has."""
+    match action, rival:
+        case SetSplit(edge, weights), SetReplicas(other, replicas) if edge == other and rival.in_force(observed):
+            return [weight > 0 for weight in weights] == [task < replicas for task in range(len(weights))]
+    return False
 
 
 def _reach(action: Action, observed: Observed) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from foretide import codec
+from foretide.control.policies.worker_cases import WorkerCase
+from foretide.control.target_record import TargetRecord
 from foretide.control.world.setup import ControlMode, Target
 from foretide.control_folder.claim import Claim, accepting
 from foretide.control_folder.facts import FACTS, PipelineFacts
@@ -33,6 +35,7 @@ from foretide.joins.placement.spec import JoinSpec
 from foretide.joins.placement.timeline import Timeline, from_json, to_json
 from foretide.metrics.audit import AuditFailure
 from foretide.metrics.batch import BatchReport, EdgeFlow
+from foretide.planning.advice import Advice
 from foretide.routing.table import RouteTable
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ CLAIM = "query.json"
 ROUTES = "routes.json"
 ROUTES_COPY = "routes-copy.json"
 JOINS = "joins.json"
+WORKER_CASES = "workers.json"
 STATUS = "status.json"
 CONTROL = "control.json"
 
@@ -200,6 +204,17 @@ class ControlFolder:
         """Write what is known of a join's past batches."""
         self._files.write(f"past-{name}.json", json.dumps(past.to_data()))
 
+    def worker_cases(self) -> tuple[WorkerCase, ...]:
+        """Bad workers of earlier drivers; none if that cannot be read."""
+        try:
+            return read_record(self._files, tuple[WorkerCase, ...], WORKER_CASES) or ()
+        except DamagedFileError:
+            return ()
+
+    def keep_worker_cases(self, cases: tuple[WorkerCase, ...]) -> None:
+        """Write them."""
+        self._files.write(WORKER_CASES, codec.to_json(cases))
+
     def _object(self, name: str) -> dict[str, Any]:
         """The object in a file, empty if there is none, or it cannot be read."""
         try:
@@ -214,7 +229,10 @@ def _plan_file(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """The last batch that took rows. `route_version` is None if the default split was in force."""
+    """The last batch that took rows. `route_version` is None if the default split was in force.
+
+    `problems` says what monitoring could not do at that time.
+    """
 
     batch: int
     finished: float
@@ -223,13 +241,21 @@ class PipelineStatus:
     edges: Mapping[str, EdgeFlow] | None = None
     alarms: tuple[str, ...] = ()
     duration: float = 0.0
+    problems: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, report: BatchReport, alarms: Iterable[AuditFailure]) -> Self:
+    def of(cls, report: BatchReport, alarms: Iterable[AuditFailure], problems: Iterable[str] = ()) -> Self:
         """The status after a batch."""
-        messages = tuple(alarm.message for alarm in alarms)
-        version, edges = report.route_version, report.edges
-        return cls(report.batch, report.finished, report.input_rows, version, edges, messages, report.duration)
+        return cls(
+            report.batch,
+            report.finished,
+            report.input_rows,
+            report.route_version,
+            report.edges,
+            tuple(alarm.message for alarm in alarms),
+            report.duration,
+            tuple(problems),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +268,39 @@ class DecisionSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinSummary:
+    """A join as the loop sees it: windows of keys, keys that are placed by a plan, and imbalance of the partitions.
+
+    The imbalance (LI) is by how much the load of the fullest partition exceeds the mean, as a share of it; None if it
+    is not known.
+    """
+
+    windows: int
+    placed: tuple[str, ...] = ()
+    imbalance: float | None = None
+    problem: str | None = None
+
+    def describe(self) -> str:
+        """The join in one line."""
+        if not self.windows:
+            return "counting keys; no window of them is complete yet"
+        placed = (
+            f"{len(self.placed)} hot keys placed ({', '.join(self.placed[:_MAX_KEYS])})"
+            if self.placed
+            else "no hot key placed"
+        )
+        more = (
+            ""
+            if self.imbalance is None
+            else f"; the fullest partition has {self.imbalance:.0%} more load than the mean"
+        )
+        return f"{placed}{more}"
+
+
+_MAX_KEYS = 5
+
+
+@dataclass(frozen=True, slots=True)
 class ControlStatus:
     """The control loop after a cycle.
 
@@ -249,6 +308,10 @@ class ControlStatus:
         restarts: How often the loop itself was started again.
         workers: The workers that it knows, and the host of each.
         drained: Hosts and workers that it keeps out of service.
+        record: How the target was kept so far.
+        joins: The joins of the query, by name.
+        advice: What a person could change, that which saves most first.
+        latency_basis: What latency is measured from; None for a topology, which knows it.
     """
 
     at: float
@@ -263,6 +326,10 @@ class ControlStatus:
     ended: bool = False
     workers: Mapping[str, str] = field(default_factory=dict)
     drained: tuple[str, ...] = ()
+    record: TargetRecord | None = None
+    joins: Mapping[str, JoinSummary] = field(default_factory=dict)
+    advice: tuple[Advice, ...] = ()
+    latency_basis: str | None = None
 
 
 class StatusFiles:

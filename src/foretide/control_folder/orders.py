@@ -6,12 +6,14 @@ drained.json    hosts and workers that are taken out of service
 restart.json    the supervised restart that was requested last
 restarted.json  the last restart that the control loop has taken up: it takes each one up once
 stop.json       whether the pipeline is to stop
+held.json       who set a route, a limit, the target or a drained host by hand, when, and for how long it holds
 
 A file that cannot be read is never taken for an empty one, nor replaced: somebody has to delete it.
 """
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar
@@ -28,6 +30,10 @@ DRAINED = "drained.json"
 RESTART = "restart.json"
 RESTARTED = "restarted.json"
 STOP = "stop.json"
+HELD = "held.json"
+
+HELD_TARGET = "target"
+"""The subject of a hold on the target; others are those of actions, such as `edge parse` and `spout lines`."""
 
 MAX_ROWS = 2**63 - 1
 """The largest admission limit: rows are counted in 64 bits."""
@@ -83,6 +89,41 @@ class RestartOrder:
     state_partitions: int | None = None
     pools: dict[str, int] = field(default_factory=dict)
     admission: dict[str, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOrder:
+    """What a person set by hand, and the control loop leaves alone.
+
+    Attributes:
+        by: The user and host of the terminal.
+        at: When, in seconds since 1970.
+        words: What was set.
+        until: When it ends by itself; None if it holds until it is released.
+    """
+
+    by: str
+    at: float
+    words: str
+    until: float | None = None
+
+    def holds(self, now: float) -> bool:
+        """Whether it still holds."""
+        return self.until is None or now < self.until
+
+    def describe(self) -> str:
+        """What was set, by whom, when, and for how long."""
+        end = "until it is released" if self.until is None else f"until {_clock_time(self.until)}"
+        return f"{self.words}, set by {self.by} on {_clock_time(self.at)}, {end}"
+
+
+def _clock_time(at: float) -> str:
+    return time.strftime("%Y-%m-%d at %H:%M:%S", time.localtime(at))
+
+
+def held_place(place: str) -> str:
+    """The subject of a hold on a drained host or worker."""
+    return f"drained {place}"
 
 
 def new_order_id() -> str:
@@ -162,6 +203,29 @@ class OrderFiles:
             places = self.drained() - {place} if release else self.drained() | {place}
             self._files.write(DRAINED, to_json(_Drained(places)))
             return places
+
+    def release_target(self) -> None:
+        """Go back to the target that the loop began with."""
+        with self._files.lock(self._lock_seconds):
+            self._files.write(TARGET, to_json(TargetOrder()))
+
+    def held(self) -> dict[str, HeldOrder]:
+        """What people hold, by subject, ended or not."""
+        return self._read(dict[str, HeldOrder], HELD) or {}
+
+    def hold(self, subject: str, order: HeldOrder) -> None:
+        """Keep the control loop from changing a subject."""
+        with self._files.lock(self._lock_seconds):
+            self._files.write(HELD, to_json({**self.held(), subject: order}))
+
+    def release(self, subject: str) -> HeldOrder | None:
+        """Let the control loop change a subject again; what was held, None if nothing was."""
+        with self._files.lock(self._lock_seconds):
+            held = self.held()
+            found = held.pop(subject, None)
+            if found is not None:
+                self._files.write(HELD, to_json(held))
+            return found
 
     def restart(self) -> RestartOrder | None:
         """The restart that was requested last, or None."""

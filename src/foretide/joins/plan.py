@@ -261,10 +261,15 @@ class JoinView:
         imbalance: LI of the last window by the keys that were counted, under the plan in force.
         rows: Rows that each partition took in last, where tasks could be told apart.
         measured_imbalance: LI of these rows.
+        loads: Load of each partition in the last window by the keys that were counted, under the plan in force.
+        hash_loads: Load of each partition in the same window, had all keys gone where the hash sends them.
         plan: In force at the end of what is known; `pending` is the one to come, if a change is under way.
         problem: Why the plan cannot be changed at present, if it cannot.
         names: What people call its keys.
         cost: What its tasks were measured to cost, by rows of a window; None before that is known.
+        state_rows: Rows that it holds, copies included.
+        state_bytes: Memory that they take.
+        window: Seconds of a window.
     """
 
     name: str
@@ -284,12 +289,36 @@ class JoinView:
     problem: str | None = None
     names: Mapping[int, str] = field(default_factory=dict)
     cost: JoinCost | None = None
+    loads: tuple[float, ...] = ()
+    hash_loads: tuple[float, ...] = ()
+    state_rows: int = 0
+    state_bytes: int = 0
+    window: float = 30.0
+
+    @property
+    def row_bytes(self) -> float | None:
+        """Memory of a row that it holds (m_tuple of Aj-Stream); None while it holds none."""
+        return self.state_bytes / self.state_rows if self.state_rows and self.state_bytes else None
 
     def of_its_window(self) -> JoinView:
         """Without what changes from one batch to the next."""
         known = {*self.plan.grids, *(load.key for load in (*self.keys, *self.forecast))}
         names = {key: name for key, name in self.names.items() if key in known}
-        return replace(self, rows=None, measured_imbalance=None, names=names)
+        return replace(
+            self, rows=None, measured_imbalance=None, names=names, state_rows=0, state_bytes=0, loads=(), hash_loads=()
+        )
+
+
+def grown(keys: Iterable[KeyLoad], tail: Iterable[TailLoad], factor: float) -> Loads:
+    """The rows of a window in which so many times as many arrive.
+
+    >>> grown([KeyLoad(7, 10.0, 2.0)], [TailLoad(4.0, 6.0)], 1.5)
+    ((KeyLoad(key=7, left=15.0, right=3.0),), (TailLoad(left=6.0, right=9.0),))
+    """
+    return (
+        tuple(replace(load, left=load.left * factor, right=load.right * factor) for load in keys),
+        tuple(TailLoad(load.left * factor, load.right * factor) for load in tail),
+    )
 
 
 def with_imbalance(view: JoinView, default_partition: DefaultPartition) -> JoinView:
@@ -298,4 +327,6 @@ def with_imbalance(view: JoinView, default_partition: DefaultPartition) -> JoinV
     by_rows = None
     if view.rows and len(view.rows) == view.partitions:  # not those of before a repartition
         by_rows = imbalance(measured_loads(view.rows, expected))
-    return replace(view, imbalance=imbalance(expected.loads()), measured_imbalance=by_rows)
+    by_hash = fill(NO_PLAN, view.keys, view.tail, default_partition)
+    loads, hash_loads = tuple(expected.loads()), tuple(by_hash.loads())
+    return replace(view, imbalance=imbalance(loads), measured_imbalance=by_rows, loads=loads, hash_loads=hash_loads)

@@ -96,7 +96,9 @@ class JoinSettings(Bounded):
         Scope.PYTHON_ONLY,
     ] = 0.8
     memory: Annotated[float, Gt(0), Doc("Megabytes of an instance (M_instance)."), Scope.PYTHON_ONLY] = 2048.0
-    tuple_bytes: Annotated[float, Gt(0), Doc("Bytes of a stored tuple (m_tuple)."), Scope.PYTHON_ONLY] = 100.0
+    tuple_bytes: Annotated[
+        float, Gt(0), Doc("Bytes of a stored tuple (m_tuple), until it is measured."), Scope.PYTHON_ONLY
+    ] = 100.0
     max_keys: Annotated[int, Ge(1), Doc("Maximum keys that a plan places one by one.")] = 512
     target: Annotated[
         float,

@@ -102,7 +102,7 @@ class TaskCosts:
         default_partition: DefaultPartition,
     ) -> TaskCosts:
         """With one more batch; one whose rows are not yet, or no more, where the plan puts them teaches nothing."""
-        held, state_rows = self.state_rows, report.state.rows if report.state is not None else 0
+        held, state_rows = self.state_rows, 0 if report.state is None else report.state.join_rows or report.state.rows
         tasks = _tasks(report, partitions)
         if tasks is None:
             return replace(self, state_rows=state_rows)

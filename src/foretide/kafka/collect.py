@@ -124,9 +124,23 @@ def _consumer(request: CollectRequest) -> Any:
 
     consumer = Consumer({"bootstrap.servers": request.servers, **_OPTIONS, **request.options})
     places = [TopicPartition(request.topic, number) for number in partitions_of(consumer, request.topic)]
-    ends = [consumer.get_watermark_offsets(place, timeout=_ANSWER_SECONDS)[1] for place in places]
+    ends = [end_of(consumer, place) for place in places]
     consumer.assign([TopicPartition(request.topic, at.partition, end) for at, end in zip(places, ends, strict=True)])
     return consumer
+
+
+def end_of(consumer: Any, place: Any, seconds: float = _ANSWER_SECONDS) -> int:
+    """Where a partition ends. A new topic may have no leader for a moment, so a broker that refuses is asked again."""
+    from confluent_kafka import KafkaException  # noqa: PLC0415 - an optional dependency
+
+    last = time.monotonic() + seconds
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(place, timeout=seconds)[1])
+        except KafkaException:
+            if time.monotonic() >= last:
+                raise
+            time.sleep(_POLL_SECONDS)
 
 
 def _read(consumer: Any, arrivals: deque[Arrival], stop: threading.Event) -> None:

@@ -109,6 +109,8 @@ DEFAULT_RULES = (
     AlarmRule("tuples-failed", "failed", above=0, meaning="Tuples went to the dead letters."),
     AlarmRule("skewed-edge", "skew", above=3.0, lasting=60,
               meaning="One replica gets far more tuples than the others."),
+    AlarmRule("imbalanced-join", "join_imbalance", above=3.0, lasting=60,
+              meaning="One partition of a join has far more load than the others."),
     AlarmRule("tasks-retried", "retried_tasks", above=0, meaning="Tasks failed and were run again."),
 )  # fmt: skip
 """Rules that are on unless others are given."""

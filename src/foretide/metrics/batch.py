@@ -31,7 +31,8 @@ class TaskRun:
     `operator` did the work, as replica `task`, and `edge` is what it read; None where that cannot be told. A task that
     only passes on what an operator made, through an exchange that several readers share, is `passing`. `feeds` is the
     edge or operator that it wrote to, None for the sink. Where an operator has exchanges of Spark's own inside, `inner`
-    tasks write to one, and `later` ones read it: tuples enter before them and leave after them.
+    tasks write to one, and `later` ones read it: tuples enter before them and leave after them. A task that reads an
+    exchange of Spark's own is `shuffled`.
 
     `known` says what was measured: all, or in real time only tuples and work (`run_ms`), or tuples alone, or only the
     tuples that entered (`rows_in`). What was not measured is 0.
@@ -59,6 +60,7 @@ class TaskRun:
     failed: bool = False
     inner: bool = False
     later: bool = False
+    shuffled: bool = False
     known: Literal["all", "work", "tuples", "entries"] = "all"
 
     @property
@@ -97,12 +99,17 @@ class EventTimes:
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """What Spark's stateful operators hold, the rows they refused as too late in this batch, and their partitions."""
+    """What Spark's stateful operators hold, the rows they refused as too late in this batch, and their partitions.
+
+    `join_rows` and `join_bytes` are those of its joins alone.
+    """
 
     rows: int
     bytes: int
     late_rows: int
     partitions: int | None = None
+    join_rows: int = 0
+    join_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +203,8 @@ class BatchReport:
 
     `phases` are Spark's own names for the parts of a batch, in milliseconds. `python` holds what the Python bolts
     measured since the batch before. `unaudited` means that Spark had dropped its figures of the batch before they were
-    read; `unreported` batches just before it were never reported at all.
+    read; `unreported` batches just before it were never reported at all. `watermark_times` are the event times in the
+    column of the watermark, of which Spark tells the mean and the earliest.
 
     In real time a report is about a stretch of time, not about one of Spark's batches. `in_flight` are the tuples on
     each edge at its end: as many more were written than read since the start. `arrival_scv` is the variation of the
@@ -220,6 +228,7 @@ class BatchReport:
     event_times: Mapping[str, EventTimes] = field(default_factory=dict)
     state: StateSize | None = None
     watermark: float | None = None
+    watermark_times: EventTimes | None = None
     joins: Mapping[str, JoinBatch] = field(default_factory=dict)
     unaudited: bool = False
     unreported: int = 0

@@ -66,6 +66,7 @@ OPERATOR = _all(
     ("selectivity", "ratio", "Tuples sent on for each one worked on."),
     ("inbound_waiting_ms", "ms", "Mean time that a task waited for a core and for its input."),
     ("outbound_sending_ms", "ms", "Mean time that a task spent writing its output for the next operators."),
+    ("join_imbalance", "ratio", "By how much the fullest partition of a join exceeds the mean load (LI of Aj-Stream)."),
 )
 
 EDGE = _all(

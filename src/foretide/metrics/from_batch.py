@@ -332,16 +332,25 @@ def slowness(runs: Iterable[TaskRun]) -> dict[str, float]:
     Both are raised by a fifth of a second: a task of 5 ms that once took 50 is no reason to suspect anybody.
     """
     useful = [run for run in _timed(runs) if run.rows_in and not run.failed]
+    return relative_times([(run.worker, run.operator, run.service_ms, run.rows_in) for run in useful])
+
+
+def relative_times(tasks: Sequence[tuple[str, str | None, float, float]]) -> dict[str, float]:
+    """Slowness from tasks: the worker, the operator, how long it took (ms), and how much it had to do.
+
+    >>> relative_times([("1", "parse", 3000.0, 100), ("2", "parse", 1000.0, 100)])
+    {'1': 1.4545454545454546, '2': 0.5454545454545454}
+    """
     time: defaultdict[str | None, float] = defaultdict(float)
-    rows: defaultdict[str | None, int] = defaultdict(int)
-    for run in useful:
-        time[run.operator] += run.service_ms
-        rows[run.operator] += run.rows_in
+    amounts: defaultdict[str | None, float] = defaultdict(float)
+    for _, operator, ms, amount in tasks:
+        time[operator] += ms
+        amounts[operator] += amount
     took: defaultdict[str, float] = defaultdict(float)
     usual: defaultdict[str, float] = defaultdict(float)
-    for run in useful:
-        took[run.worker] += run.service_ms
-        usual[run.worker] += run.rows_in * time[run.operator] / rows[run.operator]
+    for worker, operator, ms, amount in tasks:
+        took[worker] += ms
+        usual[worker] += amount * time[operator] / amounts[operator]
     return {worker: (took[worker] + _PRIOR_MS) / (usual[worker] + _PRIOR_MS) for worker in took}
 
 

@@ -50,6 +50,8 @@ SPARK_TASKS: tuple[Metric, ...] = (
     _worker("failed_tasks_per_second", "tasks/s", "Tasks that failed."),
     _worker("active_tasks", "count", "Tasks that are running."),
     _worker("slowness", "ratio", "Time its tasks took over what the same tuples take on average, bolt by bolt."),
+    _worker("running_slowness", "ratio", "Time of its running tasks over what they take elsewhere, in a late batch."),
+    _worker("copied_tasks", "tasks", "Its running tasks of which copies were started elsewhere: it was taken out."),
 )
 """What Spark itself counts for every task, summed over an executor."""
 

@@ -1,9 +1,4 @@
-"""Spark's default mode as it is: batches one after another, not a pipeline of queues.
-
-A batch reads what arrived while the one before it ran, works through the operators stage by stage with all
-cores, and commits. Its length is a fixed cost, plus a cost for each task of every POOL (empty tasks are
-started too), plus the rows' work over the replicas that share it. The steady length is where a batch takes
-just as long as the rows it brings took to arrive.
+"""Replicas and cores for micro-batches, by the model of `foretide.queueing.batches`.
 
 Operators do not compete for processors here, as each stage may use every core. What they compete with is their own
 fixed cost, because every task of a pool costs time, busy or not. So the best number of replicas grows with the square
@@ -16,7 +11,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from foretide.errors import BatchOverloadError, IdleNetworkError, LatencyOutOfReachError
+from foretide.errors import IdleNetworkError, LatencyOutOfReachError
+from foretide.queueing.batches import BatchModel, StagePlan, SteadyBatches, batch_model, stage_work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,126 +21,8 @@ if TYPE_CHECKING:
     from foretide.queueing.network import Network
 
 _MAX_CORES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class StagePlan:
-    """One operator's part of a batch.
-
-    Attributes:
-        work: Core-seconds it spends on each row that enters the network.
-        active: Replicas that share the rows.
-        pool: Tasks started in all, `active` or more.
-    """
-
-    operator: str
-    work: float
-    active: int
-    pool: int
-
-
-@dataclass(frozen=True, slots=True)
-class SteadyBatches:
-    """What batches settle down to.
-
-    Attributes:
-        length: Seconds from a batch's start to its commit.
-        interval: Seconds between the starts of two batches: the length, or the trigger if that is longer.
-        rows: Rows in a batch.
-        utilization: Share of the stability limit that arrives; at 1 the length has no end.
-    """
-
-    length: float
-    interval: float
-    rows: float
-    utilization: float
-
-    @property
-    def mean_latency(self) -> float:
-        """Seconds from a row's arrival to its commit, on average: half an interval and a batch."""
-        return self.latency(0.5)
-
-    def latency(self, quantile: float) -> float:
-        """The latency that this share of rows does not exceed, arriving evenly over the interval."""
-        return quantile * self.interval + self.length
-
-
-@dataclass(frozen=True, slots=True)
-class BatchModel:
-    """A micro-batch query: what a batch costs and how its stages share the work.
-
-    >>> from foretide.queueing.model import BatchCosts
-    >>> costs = BatchCosts(cores=4, fixed_cost=0.2, task_cost=0.01)
-    >>> query = BatchModel(costs, (StagePlan("parse", 1e-3, 4, 10),))
-    >>> steady = query.steady(rate=2000.0)
-    >>> round(steady.length, 6), round(steady.mean_latency, 6), query.highest_rate
-    (0.6, 0.9, 4000.0)
-    """
-
-    costs: BatchCosts
-    stages: tuple[StagePlan, ...]
-
-    @property
-    def overhead(self) -> float:
-        """Seconds a batch takes without rows; grows with the pools, not with the active replicas."""
-        return self.costs.fixed_cost + self.costs.task_cost * sum(stage.pool for stage in self.stages)
-
-    @property
-    def seconds_per_row(self) -> float:
-        """Seconds each row adds to the batch. Replicas beyond the cores take turns: 6 on 4 cores need two."""
-        return math.fsum(map(self._share, self.stages))
-
-    def _share(self, stage: StagePlan) -> float:
-        """Seconds a row adds to one stage: as many turns of one replica's part as the cores make necessary."""
-        return stage.work * math.ceil(stage.active / self.costs.cores) / stage.active
-
-    @property
-    def highest_rate(self) -> float:
-        """The stability limit, in rows a second: from here on each batch is longer than the last."""
-        return 1 / self.seconds_per_row if self.seconds_per_row > 0 else math.inf
-
-    def length(self, rows: float) -> float:
-        """Seconds that a batch of that many rows takes."""
-        return self.overhead + rows * self.seconds_per_row
-
-    def steady(self, rate: float) -> SteadyBatches:
-        """What batches settle down to at a rate, in rows a second.
-
-        Raises:
-            BatchOverloadError: The rate reaches the stability limit.
-        """
-        utilization = rate * self.seconds_per_row
-        if utilization >= 1:
-            heaviest = max(self.stages, key=self._share)
-            raise BatchOverloadError(rate, self.highest_rate, (heaviest.operator,))
-        interval = max(self.costs.trigger, self.overhead / (1 - utilization))
-        rows = rate * interval
-        return SteadyBatches(self.length(rows), interval, rows, utilization)
-
-
-def stage_work(network: Network, costs: BatchCosts) -> dict[str, float]:
-    """Core-seconds each operator spends on a row that enters: visits over service rate.
-
-    A measured `work_per_row` sets the sum, and the operators share it in proportion.
-    """
-    visits = network.visits
-    work = {operator.name: visits[operator.name] / operator.service_rate for operator in network.operators}
-    total = math.fsum(work.values())
-    if costs.work_per_row is None or total == 0:
-        return work
-    return {name: share * costs.work_per_row / total for name, share in work.items()}
-
-
-def batch_model(
-    network: Network, costs: BatchCosts, active: Mapping[str, int], pools: Mapping[str, int] | None = None
-) -> BatchModel:
-    """The micro-batch query of a network; an operator without a pool has one of just its active replicas."""
-    known = pools or {}
-    stages = (
-        StagePlan(name, work, active[name], max(known.get(name, 0), active[name]))
-        for name, work in stage_work(network, costs).items()
-    )
-    return BatchModel(costs, tuple(stages))
+_TRY_ALL = 64
+"""Replicas that are all tried; of more, those around the best one for even tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,20 +85,27 @@ def _plan(network: Network, costs: BatchCosts, replicas: Mapping[str, int], pool
 def _best_replicas(plan: BatchPlan, pools: Mapping[str, int]) -> dict[str, int]:
     """The best replicas for batches of the size that the plan leads to."""
     return {
-        stage.operator: stage.active
-        if stage.operator in pools
-        else _best_count(plan.steady.rows * stage.work, plan.model.costs)
+        stage.operator: stage.active if stage.operator in pools else _best_count(plan, stage)
         for stage in plan.model.stages
     }
 
 
-def _best_count(work: float, costs: BatchCosts) -> int:
-    """The r of 1..cores with the least task_cost * r + work / r."""
-    if work >= costs.task_cost * costs.cores**2:
-        return costs.cores
-    guess = max(math.floor(math.sqrt(work / costs.task_cost)), 1)
-    choices = (guess, min(guess + 1, costs.cores))
-    return min(choices, key=lambda r: costs.task_cost * r + work / r)
+def _best_count(plan: BatchPlan, stage: StagePlan) -> int:
+    """The r of 1..cores with which a stage and the start of its tasks take least."""
+    costs, rows = plan.model.costs, plan.steady.rows
+
+    def seconds(active: int) -> float:
+        return costs.task_cost * active + plan.model.stage_seconds(replace(stage, active=active), rows)
+
+    return min(_choices(rows * stage.work, costs), key=seconds)
+
+
+def _choices(work: float, costs: BatchCosts) -> list[int]:
+    if costs.cores <= _TRY_ALL:
+        return list(range(1, costs.cores + 1))
+    even = math.sqrt(work / costs.task_cost) if costs.task_cost else costs.cores
+    near = (even * 2 ** (step / 8) for step in range(-16, 17))
+    return sorted({1, costs.cores, *(min(max(round(count), 1), costs.cores) for count in near)})
 
 
 def _keeping_up(network: Network, costs: BatchCosts, pools: Mapping[str, int]) -> int:

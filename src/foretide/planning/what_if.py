@@ -11,8 +11,9 @@ import numpy as np
 from foretide.errors import ModelError, OverloadError, Problem
 from foretide.formatting import format_duration, format_number, shorten
 from foretide.planning.alternatives import VISIBLE, Alternative, next_best, slower
-from foretide.planning.batches import BatchPlan, batch_model, min_cores, plan_batches
+from foretide.planning.batches import BatchPlan, min_cores, plan_batches
 from foretide.planning.processors import Allocation, assign_processors, min_processors
+from foretide.queueing.batches import batch_model
 from foretide.queueing.completion import CompletionTime, expected_completion_time
 from foretide.queueing.fields import MAX_COUNT, POSITIVE_SECONDS
 from foretide.queueing.sojourn import expected_sojourns, expected_total_sojourn, mmk_wait, utilization
@@ -160,7 +161,7 @@ def _batches(model: Model, costs: BatchCosts, budget: int | None, latency: float
     else:
         plan = min_cores(model.network, costs, latency or 0.0, model.pools)
     seconds = {
-        stage.operator: stage.pool * costs.task_cost + plan.steady.rows * stage.work / min(stage.active, plan.cores)
+        stage.operator: stage.pool * costs.task_cost + plan.model.stage_seconds(stage, plan.steady.rows)
         for stage in plan.model.stages
     }
     return BatchWhatIf(

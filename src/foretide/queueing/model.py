@@ -31,6 +31,7 @@ class BatchCosts:
         work_per_row: Core-seconds a row entering the network needs in all; None takes it from the network
             (visits over service rate, summed).
         trigger: Least seconds between the starts of two batches; 0 starts the next at once.
+        row_cost: Seconds that each row adds to a batch whatever the cores, beside its work in the operators.
     """
 
     cores: int
@@ -38,6 +39,7 @@ class BatchCosts:
     task_cost: float = 0.0
     work_per_row: float | None = None
     trigger: float = 0.0
+    row_cost: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

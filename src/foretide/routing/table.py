@@ -6,6 +6,7 @@ Spark reads the table as JSON at the start of each batch; `from_json` reads it b
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -30,10 +31,14 @@ MAX_POOL = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How one edge splits its stream over the `pool` tasks behind it."""
+    """How one edge splits its stream over the `pool` tasks behind it.
+
+    `balance_every` are the seconds after which a load-aware edge is split again; None if it is not load-aware.
+    """
 
     pool: int
     ring: Ring
+    balance_every: float | None = None
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -66,14 +71,20 @@ class RouteTable:
     edges: Mapping[str, Route] = field(default_factory=lambda: MappingProxyType({}))
 
     def declare(
-        self, edge: str, pool: int, weights: Sequence[float] | None = None, slots: int = DEFAULT_SLOTS
+        self,
+        edge: str,
+        pool: int,
+        weights: Sequence[float] | None = None,
+        slots: int = DEFAULT_SLOTS,
+        balance_every: float | None = None,
     ) -> RouteTable:
         """Add an edge with its first split. A known edge with the same pool and ring size keeps its route."""
         known = self.edges.get(edge)
         if known and known.pool == pool and len(known.ring) == slots:
-            return self
+            same = known.balance_every == balance_every
+            return self if same else self._with(edge, replace(known, balance_every=balance_every))
         chosen = _checked(edge, pool, weights if weights is not None else [1] * pool, slots)
-        return self._with(edge, Route(pool, make_ring(chosen, slots)))
+        return self._with(edge, Route(pool, make_ring(chosen, slots), balance_every))
 
     def split(self, edge: str, weights: Sequence[float]) -> RouteTable:
         """Split an edge in a new ratio, moving as few identifiers as possible."""
@@ -111,7 +122,7 @@ class RouteTable:
 
     def to_json(self) -> str:
         """The text that Spark reads at the start of each batch."""
-        edges = {name: {"pool": route.pool, "ring": list(route.ring)} for name, route in self.edges.items()}
+        edges = {name: _entry(route) for name, route in self.edges.items()}
         return json.dumps({"format": FORMAT, "version": self.version, "edges": edges}, separators=(",", ":"))
 
     @staticmethod
@@ -158,6 +169,11 @@ def _checked(edge: str, pool: int, weights: Sequence[float], slots: int) -> Sequ
     return weights
 
 
+def _entry(route: Route) -> dict[str, Any]:
+    interval = {} if route.balance_every is None else {"balance_every": route.balance_every}
+    return {"pool": route.pool, "ring": list(route.ring), **interval}
+
+
 def _parse_route(edge: str, entry: Any) -> Route:
     pool, ring = entry["pool"], tuple(entry["ring"])
     if any(type(number) is not int for number in (pool, *ring)):  # Spark reads anything else as null
@@ -166,4 +182,7 @@ def _parse_route(edge: str, entry: Any) -> Route:
         raise RouteError(edge, f"a pool has at most {MAX_POOL} tasks")
     if not ring or any(not 0 <= task < pool for task in ring):
         raise RouteError(edge, f"its ring is empty or names a task outside 0 to {pool - 1}")
-    return Route(pool, ring)
+    interval = entry.get("balance_every")
+    if interval is not None and not (isinstance(interval, int | float) and 0 <= interval < math.inf):
+        raise RouteError(edge, f"'balance_every' must be seconds, 0 or more, not {interval!r}")
+    return Route(pool, ring, None if interval is None else float(interval))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -39,6 +39,7 @@ ReadMaxima = Callable[[str, int], Maxima]
 
 _NO_TABLE = -1
 _MAX_UNSEEN = 1000
+_MAX_TABLES = 100
 log = logging.getLogger("foretide")
 
 
@@ -58,6 +59,9 @@ class JoinPlanPublisher:
         )
         self._pace = EventTimePace()
         self._gap_reported_at: int | None = None
+        self._tables: OrderedDict[int, Timeline] = OrderedDict()
+        self._read = self._state.timeline
+        self._note_table(self._read)
         self._unseen: deque[CommittedBatch] = deque(maxlen=_MAX_UNSEEN)
 
     # ---- the plan
@@ -71,6 +75,11 @@ class JoinPlanPublisher:
         """The plan that was published last, and the one to come if a change is under way."""
         state, partitions = self._state, self.spec.partitions
         return state.timeline.plan(partitions), state.pending_plan(partitions)
+
+    def plan_read(self, table: int | None = None) -> JoinPlan:
+        """The plan in the table of that version that a batch has read; by default the last one that any has read."""
+        timeline = self._read if table is None else self._tables.get(table, self._read)
+        return timeline.plan(self.spec.partitions)
 
     @property
     def obstacle(self) -> str | None:
@@ -111,6 +120,8 @@ class JoinPlanPublisher:
         if of_join is None and report.input_rows:
             return
         with self._lock:
+            table = None if of_join is None else of_join.plan
+            self._read = self._read if table is None else self._tables.get(table, self._read)
             self._unseen.append(_committed(report, of_join))
             try:
                 while self._unseen:
@@ -190,6 +201,13 @@ class JoinPlanPublisher:
             self._folder.put_join_plan(self.name, known)
             self._folder.change_join_plan(self.name, next_plan)
         self._state = state
+        self._note_table(state.timeline)
+
+    def _note_table(self, timeline: Timeline) -> None:
+        """Remember a table that was published, so that a batch that has read it shows what is in force."""
+        self._tables[timeline.version] = timeline
+        while len(self._tables) > _MAX_TABLES:
+            self._tables.popitem(last=False)
 
 
 def _committed(report: BatchReport, of_join: JoinBatch | None) -> CommittedBatch:

@@ -14,7 +14,8 @@ from foretide.joins.placement.salts import tail_partition
 from foretide.joins.plan import JoinCost, JoinView, Loads, loads_of, with_imbalance
 from foretide.joins.settings import WindowSettings
 from foretide.joins.task_costs import TaskCosts
-from foretide.metrics.batch import JoinSide
+from foretide.metrics.batch import JoinSide, StateSize
+from foretide.metrics.metric import Sample
 from foretide.runtime.forecasts.keys import MODEL
 from foretide.runtime.join_plans import JoinPlanPublisher, ReadMaxima
 from foretide.spark.joins.cells import hard_end_failure
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _WINDOWS = WindowSettings()
 _LEFT, _RIGHT = 0, 1
 _OTHERS = "others"
+IMBALANCE = "join_imbalance"
 _MAX_NAMES = 5_000
 log = logging.getLogger("foretide")
 
@@ -52,6 +54,7 @@ class LiveJoin:
         self._windows = KeyWindows(windows, forecast)
         self._costs = TaskCosts()
         self._window_cost: JoinCost | None = None
+        self._state = StateSize(0, 0, 0)
         self._lock = threading.Lock()
 
     def see(self, report: BatchReport) -> None:
@@ -61,6 +64,7 @@ class LiveJoin:
                 self.publisher.set_partitions(report.state.partitions)
             self._learn(report)
             self.publisher.see(report)
+            self._state = report.state or self._state
 
     def view(self) -> JoinView:
         """The join as the control loop sees it."""
@@ -84,8 +88,17 @@ class LiveJoin:
                 problem=self.publisher.obstacle,
                 names=self._windows.names,
                 cost=self._window_cost,
+                state_rows=self._state.join_rows,
+                state_bytes=self._state.join_bytes,
+                window=self._windows.windows.window,
             )
             return with_imbalance(view, self._default_partition) if self._windows.count else view
+
+    def samples(self, at: float) -> list[Sample]:
+        """LI by the rows that the tasks of the last batch took in, or else by the keys of the last window."""
+        view = self.view()
+        li = view.imbalance if view.measured_imbalance is None else view.measured_imbalance
+        return [] if li is None else [Sample(IMBALANCE, view.name, at, li)]
 
     def close(self) -> None:
         """Take back a change that is under way, which nobody would finish, and end the forecasts."""
@@ -100,11 +113,14 @@ class LiveJoin:
         return [problem for problem in found if problem]
 
     def _learn(self, report: BatchReport) -> None:
-        """Count the keys of a batch and learn from its tasks, which ran under the plan published before it."""
+        """Count the keys of a batch and learn from its tasks, which ran under the plan that it has read."""
         batch = report.joins.get(self.publisher.name)
         if batch is None and report.input_rows:
             return
-        plan, partitions = self.publisher.plans()[0], self.publisher.spec.partitions
+        plan, partitions = (
+            self.publisher.plan_read(None if batch is None else batch.plan),
+            self.publisher.spec.partitions,
+        )
         self._costs = self._costs.learned(report, batch, plan, partitions, self._default_partition)
         if batch is not None and self._windows.see(report, batch.left, batch.right):
             self._window_cost = self._costs.of_window(self._windows.batches)
@@ -123,7 +139,10 @@ class Joins:
         windows: WindowSettings,
         read_maxima: ReadMaxima | None = None,
         forecast: Callable[[str], LiveKeyForecast] | None = None,
+        put: Callable[[list[Sample]], None] = lambda _: None,
     ) -> None:
+        """The joins that are declared in a control folder; `put` takes in what is measured of them."""
+        self._put = put
         self._joins = {
             name: LiveJoin(folder, name, read_maxima, windows, None if forecast is None else forecast(name))
             for name in folder.joins()
@@ -132,8 +151,11 @@ class Joins:
 
     def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
         """Take a batch in. Once closed nothing is done: another loop may change the plans now."""
-        for join in self._joins.values() if not self._closed else ():
+        if self._closed:
+            return
+        for join in self._joins.values():
             join.see(report)
+        self._put([sample for join in self._joins.values() for sample in join.samples(report.finished)])
 
     def adopt(self, join: str, plan: JoinPlan) -> None:
         """Begin a change of plan."""
@@ -162,8 +184,8 @@ class Joins:
         return {name: join.view() for name, join in self._joins.items()}
 
     def in_force(self) -> dict[str, JoinPlan]:
-        """The plan that was published last, by join."""
-        return {name: join.publisher.plans()[0] for name, join in self._joins.items()}
+        """The plan that the last batch has read, by join."""
+        return {name: join.publisher.plan_read() for name, join in self._joins.items()}
 
     @property
     def problems(self) -> list[str]:

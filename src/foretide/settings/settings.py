@@ -12,6 +12,7 @@ from typing_extensions import Doc
 
 from foretide.bounds import Bounded, OneOf
 from foretide.control.decisions.effects import EvaluationSettings
+from foretide.control.forecast_scores import VoteSettings
 from foretide.control.guards import GuardSettings
 from foretide.control.policies.registry import POLICIES
 from foretide.control.step import Control, Policy
@@ -40,13 +41,20 @@ class ControlSettings(Bounded):
         tuple[str, ...],
         OneOf(tuple(POLICIES)),
         Doc(
-            "Policies in order of rank: where two disagree, the first one wins. Each has a section of its own. In real "
-            "time with a latency target, `processors` is the default in place of `replicas`."
+            "Policies in order of rank: where two disagree, the first one wins. Each has a section of its own. With a "
+            "latency target, `processors` is the default in place of `replicas`."
         ),
     ] = ("bypass", "replicas", "hot_keys")
+    min_executors: Annotated[int, Ge(1), Doc("Minimum executors of the application.")] = 1
+    max_executors: Annotated[
+        int | None, Ge(1), Doc("Maximum executors to ask for; none for as many as there are when control starts.")
+    ] = None
 
     def conflicts(self) -> Iterator[str]:
-        """A policy that is named twice."""
+        """A policy that is named twice, and a maximum below the minimum."""
+        if self.max_executors is not None and self.max_executors < self.min_executors:
+            least = f"control.min_executors ({self.min_executors})"
+            yield f"control.max_executors must be at least {least}, got {self.max_executors}"
         twice = [name for name, count in Counter(self.policies).items() if count > 1]
         if twice:
             yield f"control.policies must name each policy once, got {', '.join(twice)} more than once"
@@ -54,12 +62,16 @@ class ControlSettings(Bounded):
 
 _REAL_TIME: Mapping[str, Mapping[str, Any]] = {
     "guards": {"cooldown": 2.0, "cooldown_down": 10.0, "down_window": 30.0},
-    "processors": {"period": 2.0, "min_interval": 5.0, "pause": 0.1, "useful_for": 30.0},
+    "processors": {"min_interval": 5.0, "pause": 0.1, "useful_for": 30.0},
     "replicas": {"period": 5.0},
 }
 """Defaults in real time, where a report comes twice a second and a change of routes takes milliseconds."""
 
-_WITH_TARGET = {"policies": ("bypass", "processors", "hot_keys")}
+_WITH_TARGET: Mapping[str, Mapping[str, Any]] = {
+    "control": {"policies": ("bypass", "processors", "hot_keys")},
+    "guards": {"cooldown_down": 30.0, "down_window": 60.0},
+}
+"""Defaults with a latency target: processors hold it, and what is not needed for it is given back within a minute."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,7 @@ class Settings:
     control: ControlSettings = field(default_factory=ControlSettings)
     guards: GuardSettings = field(default_factory=GuardSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    votes: VoteSettings = field(default_factory=VoteSettings)
     forecasts: ForecastSettings = field(default_factory=ForecastSettings)
     policies: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -103,21 +116,23 @@ class Settings:
             tuple(self._policy(each) if isinstance(each, str) else each for each in chosen),
             self.guards,
             self.evaluation,
+            self.votes,
             mode=self.control.mode,
         )
 
-    def in_real_time(self, target: Target) -> Settings:
-        """The same with the defaults of real time, for settings that nobody has changed.
+    def for_query(self, target: Target, *, real_time: bool = False) -> Settings:
+        """The same with the defaults for a latency target and for real time, for settings that nobody has changed.
 
-        >>> [policy.name for policy in Settings().in_real_time(Target(latency=0.1)).to_control().policies]
+        >>> [policy.name for policy in Settings().for_query(Target(latency=2.0)).to_control().policies]
         ['bypass', 'processors', 'hot_keys']
         """
-        control = self._defaulted(self.control, _WITH_TARGET if target.latency is not None else {})
-        policies = {
-            name: self._defaulted(settings, _REAL_TIME.get(name, {})) for name, settings in self.policies.items()
-        }
+        live = _REAL_TIME if real_time else {}
+        held = _WITH_TARGET if target.latency is not None else {}
         return replace(
-            self, control=control, guards=self._defaulted(self.guards, _REAL_TIME["guards"]), policies=policies
+            self,
+            control=self._defaulted(self.control, held.get("control", {})),
+            guards=self._defaulted(self.guards, {**held.get("guards", {}), **live.get("guards", {})}),
+            policies={name: self._defaulted(settings, live.get(name, {})) for name, settings in self.policies.items()},
         )
 
     def _defaulted(self, section: T, defaults: Mapping[str, Any]) -> T:

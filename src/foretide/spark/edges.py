@@ -21,8 +21,8 @@ from foretide.routing.table import FORMAT
 from foretide.spark.groupings import LiveRoute, hashable, quoted, task_of
 from foretide.spark.session import apply_mode
 from foretide.topology.graph import DEFAULT_POOL
-from foretide.topology.groupings import Dynamic, Global, Grouping, Shuffle
-from foretide.topology.modes import REAL_TIME, Mode
+from foretide.topology.groupings import Dynamic, Global, Grouping, LoadAware, Shuffle
+from foretide.topology.modes import MICRO_BATCH, REAL_TIME, Mode
 from foretide.topology.validate import ID, choices
 
 if TYPE_CHECKING:
@@ -38,8 +38,13 @@ CHECKPOINT_SETTING = "spark.sql.streaming.checkpointLocation"
 OBSERVATION = "foretide_routes"
 """Name of the metric in a query's progress that confirms which version a batch read."""
 
-_SCHEMA = "format int, version long, edges map<string, struct<pool int, ring array<int>>>"
+ROUTES_SCHEMA = "format int, version long, edges map<string, struct<pool int, ring array<int>>>"
+RingOf = Callable[[SparkSession, ControlFolder, str], "Column"]
+"""From the name of an edge to its ring in a batch."""
+
 _tables: WeakKeyDictionary[SparkSession, dict[str, DataFrame]] = WeakKeyDictionary()
+_folders: dict[tuple[str, int], str] = {}
+"""The control folder of each route table by the metric in its plan: name, and the number of the DataFrame."""
 
 
 def edge(
@@ -90,13 +95,16 @@ def placed(
     folder: ControlFolder,
     replicas: int | None = None,
     live: LiveRoute | None = None,
+    find_ring: RingOf | None = None,
 ) -> DataFrame:
     """The frame with the task of each tuple in the edge's own column, before the exchange."""
     ring = None
     if grouping.controllable:
         weights = first_split(grouping, pool, replicas)
-        folder.change_routes(lambda table: table.declare(name, pool, weights), repair=True)
-        ring = ring_of(frame.sparkSession, folder, name)
+        mode = REAL_TIME if live is not None else MICRO_BATCH
+        every = grouping.every(mode.name) if isinstance(grouping, LoadAware) else None
+        folder.change_routes(lambda table: table.declare(name, pool, weights, balance_every=every), repair=True)
+        ring = (find_ring or ring_of)(frame.sparkSession, folder, name)
     return frame.withColumn(task_column(name), task_of(grouping, frame, pool, ring, DEFAULT_SLOTS, live))
 
 
@@ -199,11 +207,19 @@ def _live_table(spark: SparkSession, folder: ControlFolder) -> DataFrame:
     tables = _tables.setdefault(spark, {})
     if folder.routes_url not in tables:
         table = (
-            spark.read.schema(_SCHEMA)
+            spark.read.schema(ROUTES_SCHEMA)
             .option("multiLine", value=True)
             .option("ignoreMissingFiles", value=True)
             .json(folder.routes_url)
         )
         version = F.expr(f"max(if(format = {FORMAT} AND edges IS NOT NULL, version, null))")
-        tables[folder.routes_url] = table.observe(OBSERVATION, version.alias("version"))
+        observed = tables[folder.routes_url] = table.observe(OBSERVATION, version.alias("version"))
+        if hasattr(observed, "_jdf"):  # not over Spark Connect
+            metric = observed._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark shows no plans
+            _folders[OBSERVATION, int(metric.dataframeId())] = folder.location
     return tables[folder.routes_url]
+
+
+def folder_of_routes(metric: tuple[str, int]) -> str | None:
+    """The control folder of the edges whose route table reports this metric in a logical plan."""
+    return _folders.get(metric)

@@ -1,10 +1,11 @@
 """The executors of an application: listing them, excluding one from scheduling, and changing their number.
 
 Quarantine goes through Spark's own list of excluded executors. Every offer of a free core is checked against it, so
-from the next stage on no task goes to an executor on it; stateful partitions are loaded elsewhere from the checkpoint
-by Spark itself. The list is internal to Spark. Where it cannot be reached, a bad executor is killed and another one
-asked for: the same end, at the price of a start. Both, and the number of executors, need a cluster manager and the
-driver's JVM; `limits` says what is not possible and why.
+from then on no task goes to an executor on it; stateful partitions are loaded elsewhere from the checkpoint by Spark
+itself. Tasks that run there already can be copied to other executors (`running_tasks`). The list is internal to Spark.
+Where it cannot be reached, a bad executor is killed and another one asked for: the same end, at the price of a start.
+Both, and the number of executors, need a cluster manager and the driver's JVM; `limits` says what is not possible and
+why.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from foretide.errors import ActionError
 from foretide.metrics.metric import Sample
 from foretide.probes.executor_metrics import PORT_SETTING, ExecutorMetrics, SentMetrics
 from foretide.spark.rest import RestUnavailableError, SparkRest
+from foretide.spark.running_tasks import TaskCopies, TasksUnavailableError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -32,11 +34,14 @@ QUARANTINE_SETTINGS: Mapping[str, str] = {
     "spark.excludeOnFailure.taskAndStage.enabled": "false",
     "spark.excludeOnFailure.application.maxFailedTasksPerExecutor": "2147483647",
     "spark.locality.wait": "100ms",  # or tasks with state wait 3 s for the executor that is not to be used
+    "spark.executor.heartbeatInterval": "2s",  # how old the rows are that a running task is known to have read
+    "spark.executor.heartbeat.maxFailures": "300",  # ten minutes, as with Spark's own interval
 }
 """What a session needs for quarantine; `foretide.session` sets them."""
 
 _FOR_EVER = 2**63 - 1
 _TRIES = 3
+_LEAVING_SECONDS = 60.0
 _TIMEOUT_SECONDS = 5.0
 
 
@@ -70,7 +75,8 @@ class _Application:
 class Executors(_Application):
     """The executors of one application. Every call is short, and harmless when repeated.
 
-    `most` executors may be asked for, by default as many as there were at first.
+    Attributes:
+        changed: When one was taken out or let in last, in seconds since 1970; 0 before that.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -78,11 +84,32 @@ class Executors(_Application):
         self._hosts: dict[str, str] = {}
         self.limits: list[str] = []
         self._cores: int | None = None
+        self.changed = 0.0
         self._list = None if self.local else self._exclusions()
+        self._copies: TaskCopies | None = None
+        if self._list is not None:
+            self._copies = self._list.locked = self._copier()
         self.can_resize = not self.local and self._is_ours()
-        self.most = len(self.executors())
+        self._least, self._seen = 1, 0
+        self._most: int | None = None
+        self._leaving: dict[str, float] = {}
+        self._removed: set[str] = set()
         if self.local:
             self.limits.append("local mode has one worker, the driver: no executor can be taken out or asked for")
+
+    def allow(self, least: int, most: int | None = None) -> None:
+        """Keep between `least` and `most` executors; None for as many as there have been at one time."""
+        self._least, self._most = least, most
+
+    @property
+    def allowed(self) -> tuple[int, int]:
+        """The fewest and the most that may be asked for. Executors that are still starting count once they run."""
+        return self._least, self._most or max(self._seen, self._least)
+
+    @property
+    def range(self) -> tuple[int, int] | None:
+        """The same, or None where their number cannot be changed."""
+        return self.allowed if self.can_resize and self.allowed[1] > 1 else None
 
     def _exclusions(self) -> ExclusionList | None:
         try:
@@ -90,6 +117,13 @@ class Executors(_Application):
         except QuarantineUnavailableError as error:
             instead = "bad executors are killed and replaced instead" if self._is_ours() else "none can be taken out"
             self.limits.append(f"no quarantine: {error}; {instead}")
+            return None
+
+    def _copier(self) -> TaskCopies | None:
+        try:
+            return TaskCopies.of(self._context)
+        except TasksUnavailableError as error:
+            self.limits.append(f"{error}; a slow executor keeps the tasks that it runs when it is taken out")
             return None
 
     @property
@@ -122,6 +156,11 @@ class Executors(_Application):
         """Whether workers can be taken out, one way or the other."""
         return self._list is not None or self.can_resize
 
+    @property
+    def can_exclude(self) -> bool:
+        """Whether an executor can be taken out while it runs tasks, without losing what it has done."""
+        return self._list is not None
+
     # ---- what is in force
 
     def executors(self) -> dict[str, str]:
@@ -130,13 +169,14 @@ class Executors(_Application):
             return {"driver": socket.gethostname()}
         listed = self._driver.getExecutorIds().mkString("\n")
         ids = listed.split("\n") if listed else []
+        self._seen = max(self._seen, len(ids))
         if any(executor not in self._hosts for executor in ids):
             self._hosts |= self._listed_hosts()
         return {executor: self._hosts.get(executor, "unknown") for executor in sorted(ids)}
 
     def quarantined(self) -> frozenset[str]:
-        """The executors that get no tasks."""
-        return frozenset() if self._list is None else self._list.executors()
+        """The executors that get no tasks, other than those that are about to be given back."""
+        return frozenset() if self._list is None else self._list.executors() - frozenset(self._leaving)
 
     # ---- what can be done
 
@@ -152,21 +192,79 @@ class Executors(_Application):
             self._ask_for(len(live))
         else:
             raise ActionError(f"executor {executor} cannot be taken out: {'; '.join(self.limits)}")
+        self.changed = time.time()
+
+    def copy_tasks(self, executor: str, run_id: str, *, results: bool) -> int:
+        """Start a copy elsewhere of each task of a query that runs on an executor only; returns how many.
+
+        `results` says whether that may be done with tasks that write to the sink.
+        """
+        if self._copies is None:
+            return 0
+        live, out = self.executors(), self.quarantined()
+        hosts = {host for other, host in live.items() if other not in out and other != executor}
+        if not hosts:
+            return 0
+        return self._copies.copy(run_id, executor, results=results, same_host=hosts == {live.get(executor)})
 
     def let_in(self, executor: str) -> None:
         """Give an executor tasks again."""
         if self._list is not None:
             self._list.release(executor)
+            self.changed = time.time()
 
     def resize(self, count: int) -> None:
-        """Have `count` executors: ask for more, or give back quarantined ones first, then the newest."""
+        """Have `count` executors: ask for more, or give back quarantined ones first, then the newest.
+
+        One that is given back gets no more tasks, and is removed by `remove_idle`: a batch that is running may still
+        read what its tasks have written there. Without the exclusion list it is killed at once, and Spark repeats what
+        is lost.
+        """
         if not self.can_resize:
             raise ActionError(f"the number of executors cannot be changed: {'; '.join(self.limits)}")
         live, out = self.executors(), self.quarantined()
         surplus = sorted(live, key=lambda executor: (executor not in out, -int(executor)))[: max(len(live) - count, 0)]
-        if surplus:
+        if self._list is None and surplus:
             self._kill(surplus)
+        elif self._list is not None:
+            self._give_back(surplus, live, self._list)
         self._ask_for(count)
+        self.remove_idle(frozenset(live), 0.0)
+
+    def _give_back(self, surplus: list[str], live: Mapping[str, str], exclusions: ExclusionList) -> None:
+        """Have exactly these executors leave."""
+        for executor in set(self._leaving) - set(surplus):
+            exclusions.release(executor)
+        now = time.time()
+        self._leaving = {executor: self._leaving.get(executor, now) for executor in surplus}
+        for executor in surplus:
+            exclusions.put(executor, live[executor])
+
+    def remove_idle(self, busy: frozenset[str], until: float) -> None:
+        """Remove executors that are given back: after a batch without them, while nothing runs, or after a minute.
+
+        Args:
+            busy: The executors that ran tasks in the last batch.
+            until: The time at which that batch ended. If an executor is given back later, the next batch counts.
+        """
+        if not self._leaving:
+            return
+        live, now, calm = self.executors(), time.time(), self._runs_nothing()
+        self._leaving = {executor: since for executor, since in self._leaving.items() if executor in live}
+        self._removed &= set(live)  # Spark takes its time, and refuses to remove an executor twice
+        idle = [
+            executor
+            for executor, since in self._leaving.items()
+            if calm or (executor not in busy and since < until) or now - since > _LEAVING_SECONDS
+            if executor not in self._removed
+        ]
+        if idle:
+            self._removed.update(idle)
+            self._kill(idle)
+            self._ask_for(len(live) - len(self._leaving))
+
+    def _runs_nothing(self) -> bool:
+        return not self._context.statusTracker().getActiveStageIds()
 
     def _kill(self, executors: list[str]) -> None:
         if not self._driver.killExecutors(self._scala.toSeq(executors)):
@@ -236,7 +334,12 @@ class QuarantineUnavailableError(Exception):
 
 
 class ExclusionList:
-    """The executors that get no tasks. Made by `of`, which probes whether the list can be reached."""
+    """The executors that get no tasks. Made by `of`, which probes whether the list can be reached.
+
+    Without `locked`, which has the scheduler's lock, its map may not take a change: it is not made for other threads.
+    """
+
+    locked: TaskCopies | None = None
 
     def __init__(self, context: SparkContext, excluded: Any) -> None:
         self._context, self._excluded = context, excluded
@@ -263,10 +366,13 @@ class ExclusionList:
 
     def put(self, executor: str, host: str) -> None:
         """Send no more tasks there. Putting one there twice changes nothing."""
-        for _ in range(_TRIES):  # the scheduler's own map, not made for other threads: look whether it took it
+        for _ in range(_TRIES):
             if self._excluded.contains(executor):
                 return
-            self._excluded.put(executor, self._entry(host))
+            if self.locked is not None:
+                self.locked.exclude(self._excluded, executor, self._entry(host))
+            else:
+                self._excluded.put(executor, self._entry(host))
         if not self._excluded.contains(executor):
             raise ActionError(f"Spark did not take executor {executor} onto its exclusion list")
 
@@ -275,7 +381,10 @@ class ExclusionList:
         for _ in range(_TRIES):
             if not self._excluded.contains(executor):
                 return
-            self._excluded.remove(executor)
+            if self.locked is not None:
+                self.locked.exclude(self._excluded, executor, None)
+            else:
+                self._excluded.remove(executor)
         if self._excluded.contains(executor):
             raise ActionError(f"Spark did not let executor {executor} off its exclusion list")
 

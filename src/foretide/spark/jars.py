@@ -66,6 +66,11 @@ def jars_of(library: Library, cache: Path | None = None) -> list[Path]:
         return _download(folder, library) if found is None else found
 
 
+def cached_jars(library: Library) -> list[Path] | None:
+    """The jar files of a library that was downloaded; None if it was not."""
+    return _cached(cache_folder() / library.name, library)
+
+
 def cache_folder() -> Path:
     """Where jars are cached: `FORETIDE_JARS`, or the user's folder for caches."""
     return Path(os.environ.get("FORETIDE_JARS") or user_cache_path("foretide") / "jars")

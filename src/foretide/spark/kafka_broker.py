@@ -25,8 +25,8 @@ from foretide.codec import from_json, to_json
 from foretide.errors import CodecError, EnvironmentNotReadyError, KafkaError
 from foretide.files import atomic_write
 from foretide.spark.jars import KAFKA_BROKER, jars_of
+from foretide.spark.java import check_java
 from foretide.spark.kafka_client import UnknownSecurityError, client_settings
-from foretide.spark.session import check_java
 
 DEFAULT_PORT = 9092
 _HOST = "127.0.0.1"

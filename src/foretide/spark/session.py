@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,12 +19,12 @@ from foretide.errors import EnvironmentNotReadyError
 from foretide.probes.executor_metrics import ExecutorMetrics, own_address
 from foretide.spark.executors import QUARANTINE_SETTINGS
 from foretide.spark.jars import KAFKA_CONNECTOR, jars_of
+from foretide.spark.java import check_java
 from foretide.topology.modes import MICRO_BATCH, REAL_TIME, ExecutionMode, Mode
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-_OLDEST_JAVA = 17
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 ONCE = "once"
@@ -190,32 +188,3 @@ def with_trigger(writer: DataStreamWriter, trigger: str | None, mode: ExecutionM
     if trigger == ONCE:
         return writer.trigger(once=True)
     return writer.trigger(processingTime=interval_text(parse_duration(trigger)))
-
-
-def check_java() -> None:
-    """Raise an error that says what to do unless a new enough Java is installed."""
-    java_home = os.environ.get("JAVA_HOME")
-    java = str(Path(java_home) / "bin" / "java") if java_home else "java"
-    if shutil.which(java) is None:
-        raise EnvironmentNotReadyError(
-            f"Java {_OLDEST_JAVA} or newer is needed and '{java}' was not found: install a JDK "
-            "(Debian: apt install openjdk-17-jre-headless) or point JAVA_HOME at one."
-        )
-    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    if (major := java_major(output)) < _OLDEST_JAVA:
-        raise EnvironmentNotReadyError(
-            f"Java {_OLDEST_JAVA} or newer is needed, but '{java}' is version {major or 'unknown'}: install a newer "
-            "JDK (Debian: apt install openjdk-17-jre-headless) or point JAVA_HOME at one."
-        )
-
-
-def java_major(output: str) -> int:
-    """The major version in the output of `java -version`, 0 when there is none.
-
-    >>> java_major('openjdk version "17.0.15" 2025-04-15')
-    17
-    >>> java_major('java version "1.8.0_392"')
-    8
-    """
-    found = re.search(r'version "(?:1\.)?(\d+)', output)
-    return int(found.group(1)) if found else 0

@@ -11,16 +11,18 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from platformdirs import user_data_path
 
 from foretide.codec import from_json, to_json
+from foretide.control.target_record import TargetRecord
 from foretide.control.world.setup import ControlMode
 from foretide.control_folder.filesystem import local_path
 from foretide.control_folder.folder import ControlFolder, ControlStatus, PipelineStatus
+from foretide.control_folder.orders import HeldOrder
 from foretide.control_folder.supervision import SupervisorStatus, read_supervisor
 from foretide.errors import CodecError, ControlFolderError, PipelineNotFoundError, RegistryError
 from foretide.files import atomic_write
@@ -55,6 +57,7 @@ class PipelineSummary:
     mode: ControlMode | None
     policies: tuple[str, ...]
     problems: tuple[str, ...] = ()
+    target: TargetRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class PipelineState:
     admission: Mapping[str, int]
     problems: tuple[str, ...] = ()
     supervisor: SupervisorStatus | None = None
+    held: Mapping[str, HeldOrder] = field(default_factory=dict)
 
     @property
     def controlled(self) -> bool:
@@ -114,6 +118,7 @@ def _summary(running: Running) -> PipelineSummary:
         None if control is None else control.mode,
         () if control is None else control.policies,
         tuple(problems),
+        None if control is None else control.record,
     )
 
 
@@ -156,7 +161,8 @@ def read_state(folder: ControlFolder) -> PipelineState:
     local = local_path(folder.location)
     supervisor = None if local is None else read_supervisor(local)
     places = tuple(sorted(drained or ()))
-    return PipelineState(batch, control, places, admission or {}, tuple(problems), supervisor)
+    held = readable(orders.held, problems) or {}
+    return PipelineState(batch, control, places, admission or {}, tuple(problems), supervisor, held)
 
 
 def read_routes(folder: ControlFolder) -> RoutesState:
@@ -288,9 +294,9 @@ def _read(file: Path) -> Running | None:
 def _checked(running: Running) -> Running:
     if not 0 < running.pid <= _MAX_PID:
         raise CodecError("pid", "is not the id of a process")
-    for field, text in (("name", running.name), ("control_folder", running.control_folder)):
+    for name, text in (("name", running.name), ("control_folder", running.control_folder)):
         if not text or "\0" in text or not _is_utf8(text):
-            raise CodecError(field, "must be text, without NUL and lone surrogates, and not empty")
+            raise CodecError(name, "must be text, without NUL and lone surrogates, and not empty")
     return running
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from foretide.control.decisions.decision import Decision
-from foretide.control.history import BATCH, RecordedWorld, Smoothing, worlds
+from foretide.control.history import BATCH, RecordedForecasts, RecordedWorld, Smoothing, worlds
 from foretide.control.world.world import World
 from foretide.errors import EmptyStoreError, ReplayError, StoreError
 from foretide.metrics.catalogue import CATALOGUE, at_level
@@ -138,6 +138,7 @@ class Recording:
     pipeline: str
     setups: tuple[RecordedWorld, ...]
     ends: tuple[float, ...]
+    on_problem: OnProblem = log.warning
 
     @classmethod
     def of(
@@ -156,7 +157,7 @@ class Recording:
         ends = tuple(each.at for each in store.read(pipeline, metrics=[BATCH], subjects=[pipeline], since=since))
         if not ends:
             raise ReplayError(f"no batch of '{pipeline}' was recorded{'' if since is None else ' in that time'}")
-        return cls(store, pipeline, setups, ends)
+        return cls(store, pipeline, setups, ends, on_problem)
 
     def worlds(self, *, latency: float | None = None, smoothing: Smoothing | None = None) -> Iterator[World]:
         """A world for every batch. With `latency`, that is T_max in seconds instead of the recorded one."""
@@ -164,7 +165,7 @@ class Recording:
         if latency is not None:
             recorded = self.setups[-1].target
             target = replace(recorded, latency=latency, relaxed=recorded.relaxed if recorded.relaxed < latency else 0.0)
-        return worlds(self.setups, self._samples(), target=target, smoothing=smoothing)
+        return worlds(self.setups, self._samples(), self._forecasts(), target=target, smoothing=smoothing)
 
     def _samples(self) -> Iterator[Sample]:
         """In order of time, some batches at once: a week of them may not fit into memory."""
@@ -174,6 +175,15 @@ class Recording:
             for sample in self.store.read_steps(self.pipeline, since=since, until=until):
                 yield Sample(sample.metric, sample.subject, self._time(sample), sample.value)
             since = until
+
+    def _forecasts(self) -> Iterator[RecordedForecasts]:
+        """In order of time, those of some batches at once."""
+        since = self.ends[0] - _LEAD_SECONDS
+        for start in range(0, len(self.ends), _BATCHES_IN_MEMORY):
+            is_last = start + _BATCHES_IN_MEMORY >= len(self.ends)
+            until = None if is_last else self.ends[start + _BATCHES_IN_MEMORY]
+            yield from self.store.forecasts(self.pipeline, since=since, until=until, on_problem=self.on_problem)
+            since = since if until is None else until
 
     def _time(self, sample: StepSample) -> float:
         """When a sample counts.

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, Select, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
 from foretide.control.decisions.decision import Decision
-from foretide.control.history import RecordedWorld
+from foretide.control.history import RecordedForecasts, RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.metrics.steps import StepSample
@@ -255,6 +255,27 @@ class MetricStore:
         """The setups of a pipeline in the order of time. A damaged record is reported and left out."""
         rows = self._rows(records.setups_of(pipeline))
         return list(records.read_back(rows, RecordedWorld, "setup", on_problem))
+
+    def write_forecasts(
+        self, pipeline: str, forecasts: Sequence[RecordedForecasts], *, on_refused: OnRefused | None = None
+    ) -> None:
+        """Keep what was forecast, all or none, for half a day."""
+        entries = _checked(pipeline, map(Encoded[RecordedForecasts].of, forecasts), on_refused)
+        if entries:
+            with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
+                records.write_forecasts(connection, pipeline, entries)
+
+    def forecasts(
+        self,
+        pipeline: str,
+        *,
+        since: float | None = None,
+        until: float | None = None,
+        on_problem: records.OnProblem = log.warning,
+    ) -> list[RecordedForecasts]:
+        """The forecasts of a pipeline in the order of time. A damaged record is reported and left out."""
+        rows = self._rows(records.forecasts_of(pipeline, since, until))
+        return list(records.read_back(rows, RecordedForecasts, "forecast", on_problem))
 
     def recorded_before(
         self, pipeline: str, now: float, age: float, on_pause: retention.OnPause = lambda _begin, _end: None

@@ -110,7 +110,15 @@ SETUPS = Table(
     Column("json", Text, nullable=False),
 )
 
-ADDED = (DECISIONS, SETUPS, STEPS)
+FORECASTS = Table(
+    "foretide_forecasts",
+    METADATA,
+    Column("pipeline", Text, primary_key=True),
+    Column("at", Double, primary_key=True),
+    Column("json", Text, nullable=False),
+)
+
+ADDED = (DECISIONS, SETUPS, STEPS, FORECASTS)
 """Tables that an older store may not have."""
 
 

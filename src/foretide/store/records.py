@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, Self, TypeVar
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, delete, func, select
 
 from foretide.control.decisions.decision import Decision, from_json, to_json
 from foretide.control.decisions.effects import merge_effects
-from foretide.control.history import RecordedWorld
+from foretide.control.history import RecordedForecasts, RecordedWorld
 from foretide.errors import CodecError, StoreError
 from foretide.metrics.metric import Sample
 from foretide.metrics.steps import StepSample
-from foretide.store.queries import DECISIONS, SETUPS, keep_newest, upsert
+from foretide.store.queries import DECISIONS, FORECASTS, SETUPS, keep_newest, upsert
 
 MAX_DECISION_ID = 2**63 - 1
 """The largest number of a decision in the store."""
@@ -29,6 +29,9 @@ MAX_DECISIONS = 10_000
 
 MAX_SETUPS = 1_000
 """Setups of a pipeline that are kept."""
+
+FORECASTS_KEPT_SECONDS = 12 * 3600.0
+"""Forecasts of a pipeline are kept for so long."""
 
 _SHOWN = 40
 """Characters of a value that an error shows."""
@@ -63,12 +66,12 @@ class AlarmRecord:
     source: str
 
 
-Recorded = TypeVar("Recorded", Decision, RecordedWorld)
+Recorded = TypeVar("Recorded", Decision, RecordedWorld, RecordedForecasts)
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded(Generic[Recorded]):
-    """A decision or setup and its JSON, or the `problem` for which there is none."""
+    """A decision, setup or forecasts and the JSON, or the `problem` for which there is none."""
 
     record: Recorded
     json: str = ""
@@ -86,7 +89,7 @@ class Encoded(Generic[Recorded]):
         return str(self.record)
 
 
-Kept = Sample | AlarmRecord | Encoded[Decision] | Encoded[RecordedWorld]
+Kept = Sample | AlarmRecord | Encoded[Decision] | Encoded[RecordedWorld] | Encoded[RecordedForecasts]
 """All that a store keeps."""
 
 
@@ -105,7 +108,7 @@ def storage_problem(record: Kept) -> str | None:
     return wrong or _number_problem("time", record.at) or name_problem(record.subject)
 
 
-def _id_problem(record: Decision | RecordedWorld) -> str | None:
+def _id_problem(record: Decision | RecordedWorld | RecordedForecasts) -> str | None:
     if isinstance(record, Decision) and not 0 < record.id <= MAX_DECISION_ID:
         return f"its number is {record.id}; they count up from 1"
     return None
@@ -203,6 +206,14 @@ def setups_of(pipeline: str) -> Select[Any]:
     return select(SETUPS.c.at, SETUPS.c.json).where(SETUPS.c.pipeline == pipeline).order_by(SETUPS.c.at)
 
 
+def forecasts_of(pipeline: str, since: float | None, until: float | None) -> Select[Any]:
+    """The query for the forecasts of a pipeline, in the order of time."""
+    column = FORECASTS.c
+    query = select(column.at, column.json).where(column.pipeline == pipeline).order_by(column.at)
+    query = query if since is None else query.where(column.at >= since)
+    return query if until is None else query.where(column.at < until)
+
+
 def read_back(rows: Iterable[tuple[float, str]], kind: type[T], what: str, on_problem: OnProblem) -> Iterator[T]:
     """What can be read of rows; what cannot is reported and left out."""
     for number, text in rows:
@@ -236,6 +247,14 @@ def write_setups(connection: Connection, pipeline: str, setups: Sequence[Encoded
     rows = [{"pipeline": pipeline, "at": float(each.record.at), "json": each.json} for each in setups]
     connection.execute(upsert(SETUPS, connection.dialect), rows)
     keep_newest(connection, SETUPS, pipeline, SETUPS.c.at, MAX_SETUPS)
+
+
+def write_forecasts(connection: Connection, pipeline: str, forecasts: Sequence[Encoded[RecordedForecasts]]) -> None:
+    """Write forecasts, and delete those that are too old."""
+    rows = [{"pipeline": pipeline, "at": float(each.record.at), "json": each.json} for each in forecasts]
+    connection.execute(upsert(FORECASTS, connection.dialect), rows)
+    oldest = max(each.record.at for each in forecasts) - FORECASTS_KEPT_SECONDS
+    connection.execute(delete(FORECASTS).where(FORECASTS.c.pipeline == pipeline, FORECASTS.c.at < oldest))
 
 
 def _kept(connection: Connection, pipeline: str, ids: set[int]) -> dict[int, Decision]:

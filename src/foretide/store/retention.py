@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, exists, func, select
 from sqlalchemy.exc import IntegrityError
 
-from foretide.store.queries import ALARMS, DECISIONS, SAMPLES, SERIES, SETUPS, STEPS
+from foretide.store.queries import ALARMS, DECISIONS, FORECASTS, SAMPLES, SERIES, SETUPS, STEPS
 
 CHUNK = 5_000
 """Samples deleted in one transaction: some hundredths of a second on a disk."""
@@ -127,9 +127,10 @@ def delete_alarms(engine: Engine, pipeline: str, before: float) -> None:
 
 
 def delete_decisions(engine: Engine, pipeline: str, before: float) -> None:
-    """Delete a pipeline's decisions from before a time, and setups that were replaced before it."""
+    """Delete a pipeline's decisions and forecasts from before a time, and setups that were replaced before it."""
     later = SETUPS.alias()
     replaced = exists().where(later.c.pipeline == SETUPS.c.pipeline, later.c.at > SETUPS.c.at, later.c.at <= before)
     with engine.begin() as connection:
         connection.execute(delete(DECISIONS).where(DECISIONS.c.pipeline == pipeline, DECISIONS.c.at < before))
+        connection.execute(delete(FORECASTS).where(FORECASTS.c.pipeline == pipeline, FORECASTS.c.at < before))
         connection.execute(delete(SETUPS).where(SETUPS.c.pipeline == pipeline, replaced))

@@ -15,7 +15,7 @@ from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from foretide.control.decisions.decision import Decision
-from foretide.control.history import RecordedWorld
+from foretide.control.history import RecordedForecasts, RecordedWorld
 from foretide.errors import StoreError
 from foretide.metrics.metric import Sample
 from foretide.store.backlog import Backlog
@@ -25,7 +25,7 @@ from foretide.store.upkeep import Upkeep, WriterSettings
 if TYPE_CHECKING:
     from foretide.store.metric_store import MetricStore
 
-Record = TypeVar("Record", Sample, AlarmRecord, Decision, RecordedWorld)
+Record = TypeVar("Record", Sample, AlarmRecord, Decision, RecordedWorld, RecordedForecasts)
 
 NOTICE_SECONDS = 3600.0
 """For so long `notice` says that the store was deleted."""
@@ -67,7 +67,10 @@ class StoreWriter:
         self._alarms = Backlog[AlarmRecord](self._settings.alarm_capacity)
         self._decisions = Backlog[Decision](self._settings.decision_capacity)
         self._setups = Backlog[RecordedWorld](self._settings.decision_capacity)
-        self._backlogs: tuple[Backlog[Any], ...] = (self._samples, self._alarms, self._decisions, self._setups)
+        self._forecasts = Backlog[RecordedForecasts](self._settings.decision_capacity)
+        self._backlogs: tuple[Backlog[Any], ...] = (
+            self._samples, self._alarms, self._decisions, self._setups, self._forecasts,
+        )  # fmt: skip
         self._failures, self._flushing, self._closing = 0, False, False
         self._upkeep = Upkeep(pipeline, self._settings, clock, steady_clock)
         self._last_setup: RecordedWorld | None = None
@@ -122,6 +125,10 @@ class StoreWriter:
         self._last_setup = recorded
         self._put(self._setups, [recorded])
 
+    def put_forecasts(self, recorded: RecordedForecasts) -> None:
+        """Queue forecasts. After `close` they are dropped."""
+        self._put(self._forecasts, [recorded])
+
     def flush(self, timeout: float) -> bool:
         """Wait until all that was put so far is written or dropped; False on a time-out."""
         with self._changed:
@@ -157,6 +164,7 @@ class StoreWriter:
             self._write_batch(self._alarms, store.write_alarms)
             self._upkeep.wrote(self._write_batch(self._samples, store.write))
             self._write_batch(self._setups, store.write_setups)
+            self._write_batch(self._forecasts, store.write_forecasts)
             self._write_batch(
                 self._decisions, partial(store.write_decisions, max_decisions=self._settings.max_decisions)
             )

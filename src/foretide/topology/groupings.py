@@ -63,12 +63,26 @@ class Dynamic(_ByContent):
     name: ClassVar[str] = "dynamic"
 
 
+_BALANCE_SECONDS = {"micro-batch": 30.0, "real-time": 1.0}
+
+
 @dataclass(frozen=True)
 class LoadAware(_ByContent):
-    """More to replicas that are less loaded (PA-SPS, Algorithm 1); worked out anew every `interval` seconds."""
+    """More to replicas that are less loaded (PA-SPS, Algorithm 1); worked out anew every `interval` seconds.
 
-    interval: float = 30.0
+    By default that is every 30 seconds in micro-batch mode, and every second in real-time mode.
+    """
+
+    interval: float | None = None
     name: ClassVar[str] = "load-aware"
+
+    def every(self, mode: str) -> float:
+        """Seconds between two splits in a mode.
+
+        >>> LoadAware().every("real-time"), LoadAware(interval=5.0).every("real-time")
+        (1.0, 5.0)
+        """
+        return _BALANCE_SECONDS[mode] if self.interval is None else self.interval
 
 
 _TWO = 2

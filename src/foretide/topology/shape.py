@@ -39,8 +39,8 @@ class PlanShape:
         known = self.scans.get(feeds, ())
         return known[place] if len(known) == count else None
 
-    def after(self, operator: str | None) -> str | None:
-        """The operator behind an exchange of Spark's own that `operator` writes to."""
+    def after(self, operator: str | None, reader: str | None = None) -> str | None:  # noqa: ARG002 - for other shapes
+        """The operator behind an exchange of Spark's own that `operator` writes to; `reader` is what it does."""
         return None if operator is None else self.behind.get(operator, operator)
 
     @classmethod
@@ -51,13 +51,20 @@ class PlanShape:
 
 @dataclass(frozen=True)
 class OneSource(PlanShape):
-    """The shape of a query that was not made from a topology: whatever it scans counts as one source."""
+    """The shape of a query that was not made from a topology.
+
+    Whatever it scans counts as one source, and what reads an exchange of Spark's own is called by what it does.
+    """
 
     name: str = "source"
 
     def scan(self, feeds: str | None, place: int, count: int) -> str | None:  # noqa: ARG002 - all scans are alike
         """The one source."""
         return self.name
+
+    def after(self, operator: str | None, reader: str | None = None) -> str | None:
+        """What Spark does there."""
+        return reader or operator
 
 
 @dataclass(frozen=True)

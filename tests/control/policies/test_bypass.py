@@ -17,6 +17,7 @@ from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
 from foretide.errors import SettingsError
 from foretide.metrics.batch import TaskRun
 from foretide.metrics.from_batch import SLOWNESS, slowness
+from foretide.metrics.running_tasks import RUNNING_SLOWNESS
 
 TIME = "worker_tuple_execution_time_ms"
 BYPASS = Bypass(BypassSettings(first_wait=60.0))
@@ -55,6 +56,29 @@ def test_a_bad_worker_goes_at_the_first_look_and_the_reason_says_why():
     assert wishes[0].reason.startswith("its tuple execution time is 4 ms, that of its peers 1 ms")
 
 
+def test_a_worker_that_holds_up_the_batch_under_way_goes_before_the_batch_has_ended():
+    healthy = {SLOWNESS: {"0": 1.0, "1": 1.0, "2": 1.0, "3": 1.0}}
+    late = {RUNNING_SLOWNESS: {"0": 1.0, "1": 6.0, "2": 1.0}}
+    _, wishes = BYPASS.wish({}, world(**healthy, **late))
+    assert actions(wishes) == [Quarantine("1")]
+    assert wishes[0].reason.startswith("its running slowness is 6, that of its peers 1")
+    assert wishes[0].within_batch
+
+
+def test_what_running_tasks_of_an_earlier_batch_showed_counts_no_more():
+    seen = world(**{SLOWNESS: {"0": 1.0, "1": 1.0, "2": 1.0, "3": 1.0}})
+    old = {(RUNNING_SLOWNESS, worker): (value, seen.at - 5.0) for worker, value in (("0", 1.0), ("1", 6.0))}
+    late = replace(seen, snapshot=replace(seen.snapshot, figures={**seen.snapshot.figures, **old}))
+    assert BYPASS.wish({}, late)[1] == []
+
+
+def test_the_last_workers_stay_even_if_they_hold_up_the_batch():
+    seen = observed(quarantined=frozenset("023"))
+    late = world(seen=seen, **{RUNNING_SLOWNESS: {"0": 1.0, "1": 20.0}})
+    _, decision = step(Control((BYPASS,)), Control((BYPASS,)).start(), late)
+    assert decision.actions == ()
+
+
 def test_a_slow_worker_goes_only_if_it_stays_slow():
     assert drive([(SLOW, ""), (HEALTHY, ""), (SLOW, ""), (HEALTHY, ""), (SLOW, "")]) == [[]] * 5
     assert drive([(SLOW, "")] * 2)[-1] == [Quarantine("1")]
@@ -75,10 +99,9 @@ def test_leaving_the_own_forecast_counts_but_not_when_all_have_left_theirs():
     def decide(figures):
         control, state = Control((BYPASS,)), Control((BYPASS,)).start()
         looks = {(TIME, worker): Forecast("net", (ForecastPoint(10.0, 0.5),)) for worker in "0123"}
-        for at in (1000.0, 1010.0):
-            seen = world(
-                at, **figures if at > 1000 else times(w0=0.5, w1=0.5, w2=0.5, w3=0.5), forecasts=Forecasts(looks)
-            )
+        for turn in range(8):
+            now = figures if turn > 6 else times(w0=0.5, w1=0.5, w2=0.5, w3=0.5)
+            seen = world(1000.0 + 10 * turn, **now, forecasts=Forecasts(looks))
             state, decision = step(control, state, seen)
         return decision.actions
 
@@ -270,7 +293,7 @@ def told(world_, value):
 def test_the_papers_rule_empties_the_machine_for_a_while():
     rule = PredictionError(PredictionErrorSettings(threshold=1.0, hold=100))
     figures = {WAIT: {"0": 10, "1": 30, "2": 10, "3": 19}}
-    held, wishes = rule.wish({}, told(world(**figures), 10.0))
+    held, wishes = rule.wish(rule.start(), told(world(**figures), 10.0))
     assert actions(wishes) == [QuarantineHost("h0")]
     out = observed(quarantined=frozenset("01"))
     held, wishes = rule.wish(held, told(world(1099.0, seen=out, **figures), 10.0))
@@ -282,15 +305,39 @@ def test_the_papers_rule_empties_the_machine_for_a_while():
 def test_the_papers_rule_for_workers_and_either_side():
     rule = PredictionError(PredictionErrorSettings(threshold=0.5, scope="worker", either_side=True))
     figures = {WAIT: {"0": 10, "1": 10, "2": 10, "3": 2}}
-    assert actions(rule.wish({}, told(world(**figures), 10.0))[1]) == [Quarantine("3")]
+    assert actions(rule.wish(rule.start(), told(world(**figures), 10.0))[1]) == [Quarantine("3")]
     one_sided = PredictionError(PredictionErrorSettings(threshold=0.5, scope="worker"))
-    assert one_sided.wish({}, told(world(**figures), 10.0))[1] == []
+    assert one_sided.wish(one_sided.start(), told(world(**figures), 10.0))[1] == []
 
 
 def test_the_papers_rule_too_keeps_the_last_worker():
     rule = PredictionError(PredictionErrorSettings(threshold=0.5))
+    figures = {WAIT: {"0": 99, "1": 99}}
+    out = observed(executors={"0": "h0", "1": "h0"}, quarantined=frozenset("1"))
+    assert rule.wish(rule.start(), told(world(seen=out, **figures), 10.0))[1] == []
+
+
+def test_without_a_forecast_the_papers_rule_goes_by_what_is_usual_for_a_worker():
+    rule = PredictionError(PredictionErrorSettings(threshold=1.0, hold=100, scope="worker"))
+    state = rule.start()
+    for second in range(4):
+        calm = world(1000.0 + second, **{WAIT: {"0": 10, "1": 10, "2": 40, "3": 10}})
+        state, wishes = rule.wish(state, calm)
+        assert wishes == []
+    for second in range(4, 8):  # a slow batch does not become what is usual
+        state, wishes = rule.wish(state, world(1000.0 + second, **{WAIT: {"0": 10, "1": 30, "2": 40, "3": 10}}))
+        assert actions(wishes) == [Quarantine("1")]
+    assert "is usual" in wishes[0].reason
+
+
+def test_on_the_only_machine_the_papers_rule_bypasses_the_worker():
+    rule = PredictionError(PredictionErrorSettings(threshold=1.0))
     one_host = observed(executors={"0": "h0", "1": "h0"})
-    assert rule.wish({}, told(world(seen=one_host, **{WAIT: {"0": 99, "1": 99}}), 10.0))[1] == []
+    figures = {WAIT: {"0": 10, "1": 30}}
+    state, wishes = rule.wish(rule.start(), told(world(seen=one_host, **figures), 10.0))
+    assert actions(wishes) == [Quarantine("1")]
+    out = observed(executors={"0": "h0", "1": "h0"}, quarantined=frozenset("1"))
+    assert actions(rule.wish(state, told(world(1300.0, seen=out, **figures), 10.0))[1]) == [Release("1")]
 
 
 def test_settings_of_the_papers_rule_out_of_bounds_are_refused():

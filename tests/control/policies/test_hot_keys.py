@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from foretide.control.actions.registry import SetExecutors, SetJoinPlan
 from foretide.control.decisions.decision import Decision, Wish, from_json, to_json
 from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
-from foretide.control.world.setup import Observed, Setup
-from foretide.control.world.world import World
+from foretide.control.world.setup import Observed, OperatorSetup, Setup
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts, World
 from foretide.errors import CodecError, SettingsError
+from foretide.joins.placement.salts import tail_partition
 from foretide.joins.plan import NO_PLAN, JoinCost, JoinPlan, JoinView, KeyGrid, KeyLoad, TailLoad
 from foretide.joins.settings import JoinSettings, ScalingSettings
 from foretide.metrics.snapshot import Snapshot
@@ -99,6 +102,64 @@ def test_a_busy_worker_is_joined_by_another_one():
     assert wish.reason == "0 is busy with all that a machine offers: one more joiner"
     silent = HotKeys()
     assert silent.wish(silent.start(), world)[1] == []
+
+
+def test_a_joiner_whose_memory_is_full_of_state_is_joined_by_another_one():
+    figures = {"inbound_queuing_time_ms": 10.0, "tuple_execution_time_ms": 1.0}
+    known = {(f"worker_{name}", worker): (value, 0.0) for name, value in figures.items() for worker in "01"}
+    known |= {
+        ("worker_inbound_tuples_per_second", worker): (rate, 0.0) for worker, rate in (("0", 100.0), ("1", 100.0))
+    }
+
+    def wished(megabytes):
+        world = World(
+            Setup("q", executors=(1, 3)),
+            Snapshot(0.0, "q", known),
+            Observed(executors={"0": "h", "1": "h"}),
+            joins={"clicks": a_view(windows=0, state_rows=1000, state_bytes=megabytes << 20)},
+        )
+        policy = HotKeys(HotKeySettings(scale=True, scaling=ScalingSettings(max_units=1.0)))
+        return [wish.action for wish in policy.wish(policy.start(), world)[1]]
+
+    assert wished(0) == [SetExecutors(1)], "nothing is held, so one executor can be spared"
+    assert wished(900) == [], "450 of 1,024 megabytes each"
+    assert wished(1700) == [SetExecutors(3)]
+
+
+def test_the_measured_size_of_a_row_decides_how_many_fit_into_an_instance():
+    settings = HotKeySettings(planning=JoinSettings(variant="paper", memory=1.0, max_keys=64), min_saving=0.0)
+    together = [key for key in range(99) if tail_partition(key, 4) == 0][:2]
+    keys = tuple(KeyLoad(key, 9000.0, 9000.0) for key in together)
+    small = wishes(a_view(keys=keys), settings)
+    large = wishes(a_view(keys=keys, state_rows=10, state_bytes=10 << 20), settings)
+    assert [len(wish.action.plan.grids) for wish in (*small, *large)] == [2, 1]
+
+
+def test_the_rows_of_the_next_window_follow_the_forecast_of_the_load():
+    """The cost of pairs grows with the square of the load, so splitting pays once more load is forecast."""
+    cost = JoinCost(task=0.5, row=1e-3, pair=1e-6, cores=4)
+    view = a_view(keys=(KeyLoad(13, 100.0, 100.0),), tail=(TailLoad(50.0, 50.0),) * 4, cost=cost)
+    setup = Setup("q", (OperatorSetup("read", spout=True),), cores_per_executor=4)
+
+    def wished(expected, choice="forecast"):
+        policy = HotKeys(HotKeySettings(min_saving=0.2, choice=choice))
+        state = policy.start()
+        for at in (0.0, 10.0, 20.0):
+            figures = {("arrival_rate", "read"): (100.0, at)}
+            ahead = (
+                {} if expected is None else {("arrival_rate", "read"): Forecast("m", (ForecastPoint(15.0, expected),))}
+            )
+            joins = {"clicks": replace(view, windows=int(at == 20.0))}
+            world = World(
+                setup, Snapshot(at, "q", figures), Observed(executors={"0": "h"}), Forecasts(ahead), joins=joins
+            )
+            state, found = policy.wish(state, world)
+        return found
+
+    assert wished(None) == wished(100.0) == []
+    (wish,) = wished(400.0)
+    assert "and 4.00 times their rows as the load is forecast" in wish.reason
+    assert wished(400.0, "last-window") == []
 
 
 def test_a_plan_is_in_force_once_it_is_observed_and_can_be_undone_and_kept():

@@ -7,16 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control.worlds import SETUP, loaded, observed, world
-from foretide.control.actions.registry import SetAdmission, SetExecutors, SetReplicas
+from foretide.control.actions.registry import SetAdmission, SetReplicas
 from foretide.control.policies.admission import Admission, AdmissionSettings
 from foretide.control.policies.baselines import Reactive, ReactiveSettings, Static
 from foretide.control.policies.processors import Processors, ProcessorSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
 from foretide.control.step import Control, step
-from foretide.control.world.measured import NotYet, arrivals, batch_costs, network
+from foretide.control.world.measured import NotYet, arrivals, batch_observation, network
 from foretide.control.world.setup import Setup, Target
 from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
 from foretide.errors import SettingsError
+from foretide.queueing.learned_batches import StageObservation
 from foretide.queueing.network import Network
 
 PIPELINE = replace(SETUP, mode="pipeline")
@@ -57,14 +58,11 @@ def test_an_only_reader_gets_what_is_emitted_when_flows_are_not_known():
     assert made.arrival_rates == {"read": 1000.0, "parse": 2000.0, "count": 1000.0}
 
 
-def test_more_that_is_foreseen_is_planned_for_where_it_may_vote():
+def test_more_that_is_foreseen_is_planned_for():
     looks = Forecasts({("arrival_rate", "read"): Forecast("m", (ForecastPoint(30.0, 4000.0, {0.9: 5000.0}),))})
     assert arrivals(loaded(forecasts=looks), 30.0) == {"read": 4000.0}
     assert arrivals(loaded(forecasts=looks), 30.0, 0.9) == {"read": 5000.0}
     assert arrivals(loaded(forecasts=looks)) == {"read": 1000.0}
-    assert arrivals(loaded(forecasts=looks.without_votes(frozenset({("arrival_rate", "read")}))), 30.0) == {
-        "read": 1000.0
-    }
 
 
 def test_what_arrives_already_is_carried_whatever_is_foreseen():
@@ -73,11 +71,13 @@ def test_what_arrives_already_is_carried_whatever_is_foreseen():
     assert arrivals(loaded(forecasts=looks, arrival_rate={}), 30.0) == {"read": 10.0}
 
 
-def test_what_a_batch_costs_is_its_length_less_the_work_of_its_stages():
-    costs = batch_costs(loaded())
-    assert costs.fixed_cost == pytest.approx(1.0 - 0.61)
-    assert costs.cores == 16
-    assert isinstance(batch_costs(world()), NotYet)
+def test_a_batch_is_observed_once_all_of_it_is_known():
+    tasks = {"active_tasks": {"read": 2, "parse": 4, "count": 4}}
+    batch = batch_observation(loaded(**tasks))
+    assert (batch.rows, batch.seconds, batch.cores) == (1000.0, 1.0, 16)
+    assert batch.stages["parse"] == StageObservation(1000.0, 4, pytest.approx(1.2), pytest.approx(0.3))
+    assert batch_observation(world()) is None
+    assert batch_observation(loaded()) is None
 
 
 # ---- replicas
@@ -327,11 +327,6 @@ def test_what_is_missing_is_a_problem_of_the_decision_once():
     assert problems == [missing, (), ()]
 
 
-def test_in_micro_batches_nothing_waits_for_the_variation():
-    seen = loaded(1000.0, target=Target(latency=1.0), service_scv={}, arrival_scv={})
-    assert drs(seen)[1]
-
-
 def test_a_quantile_is_compared_with_the_target_by_its_measured_ratio_to_the_mean():
     def wished(quantile, p99):
         target = Target(latency=0.02, quantile=quantile)
@@ -370,40 +365,6 @@ def test_in_a_pipeline_no_plan_exceeds_pools_or_slots(rate, latency, parse, coun
     wished = replicas_wished(drs(seen)[1])
     assert all(1 <= replicas <= 16 for replicas in wished.values())
     assert sum(wished.values()) <= max(budget - 4, parse + count)
-
-
-def test_micro_batches_buy_cores_and_give_them_back():
-    target = Target(latency=1.0, relaxed=0.5, quantile="mean")
-    two = observed(4, 4, executors={"0": "h0", "1": "h1"})
-    busy = {"capacity": {"read": 0.01, "parse": 0.45, "count": 0.45}, "batch_duration_ms": 1000.0}
-    _, more = drs(loaded(1000.0, service_ms=1.8, target=target, latency_mean_ms=1500.0, seen=two, **busy))
-    assert next(w.action.count for w in more if isinstance(w.action, SetExecutors)) > 2
-    idle = {"capacity": {"read": 0.0, "parse": 0.01, "count": 0.01}, "batch_duration_ms": 100.0}
-    _, fewer = drs(loaded(100.0, service_ms=0.1, target=target, latency_mean_ms=150.0, **idle))
-    assert next(w.action.count for w in fewer if isinstance(w.action, SetExecutors)) == 1
-
-
-def test_in_micro_batches_too_a_quantile_is_compared_with_the_target():
-    two = observed(4, 4, executors={"0": "h0", "1": "h1"})
-    busy = {"capacity": {"read": 0.01, "parse": 0.45, "count": 0.45}, "batch_duration_ms": 1000.0}
-
-    def executors(quantile):
-        target, latency = Target(latency=1.0, quantile=quantile), {"latency_mean_ms": 900.0, "latency_p99_ms": 1800.0}
-        _, wishes = drs(loaded(1000.0, service_ms=1.8, target=target, seen=two, **latency, **busy))
-        return next(w.action.count for w in wishes if isinstance(w.action, SetExecutors)), wishes[0]
-
-    assert executors("mean")[0] == 2
-    more, wish = executors("p99")
-    assert more > 2
-    assert "p99 latency is 1.8 s, 2.00 times the mean; a mean above 500 ms" in wish.reason
-    assert wish.expected.metric == "latency_p99_ms"
-
-
-def test_a_target_out_of_reach_asks_for_all_there_is():
-    seen = loaded(1000.0, target=Target(latency=0.01), latency_mean_ms=5000.0)
-    _, wishes = drs(seen)
-    assert SetExecutors(8) in [wish.action for wish in wishes]
-    assert "out of reach" in wishes[0].reason
 
 
 # ---- admission
@@ -487,7 +448,51 @@ def test_settings_out_of_bounds_are_refused(make):
 
 
 def test_a_spout_whose_limit_takes_a_restart_is_left_alone_and_that_is_said():
-    assert Admission.left_alone(Setup("app", can_admit=frozenset({"live"}))) is None
-    said = Admission.left_alone(Setup("app", admit_by_restart=frozenset({"topic"})))
+    assert Admission().left_alone(Setup("app", can_admit=frozenset({"live"}))) is None
+    said = Admission().left_alone(Setup("app", admit_by_restart=frozenset({"topic"})))
     assert "limit of topic is not tuned" in said
     assert "--restart" in said
+    by_latency = Admission(AdmissionSettings(tuner="latency"))
+    assert "only where the latency that it saves" in by_latency.left_alone(
+        Setup("app", admit_by_restart=frozenset({"topic"}))
+    )
+
+
+def limited_by_restart(seconds, rate=600.0, useful_for=600.0, turns=3, tuner="latency"):
+    """Batches of 1,000 rows at 500 rows/s from Kafka, a minute apart; the restarts that are wished for."""
+    policy = Admission(AdmissionSettings(tuner=tuner, useful_for=useful_for))
+    state, wished = policy.start(), []
+    for turn in range(turns):
+        now = world(
+            1000.0 + 60 * turn, processed={"read": 1000}, input_rows_per_second=rate, latency_p99_ms=1000 * seconds,
+            arrival_rate={"read": 500.0}, target=Target(latency=2.0),
+        )  # fmt: skip
+        setup = replace(now.setup, can_admit=frozenset(), admit_by_restart=frozenset({"read"}))
+        state, wishes = policy.wish(state, replace(now, setup=setup))
+        wished += wishes
+    return wished
+
+
+def test_a_limit_that_takes_a_restart_is_cut_at_once_where_that_pays():
+    (wish,) = limited_by_restart(8.0)
+    assert wish.action.admission == {"read": 200}  # 80 % of the target by Little's law
+    assert "it pays" in wish.reason
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"seconds": 1.9},  # the target is held
+        {"seconds": 3.0},  # a second for each tuple within ten minutes is less than a restart of half a minute costs
+        {"seconds": 8.0, "useful_for": 60.0},
+        {"seconds": 8.0, "rate": 400.0},  # more arrives than is processed
+        {"seconds": 8.0, "tuner": "progress"},
+    ],
+)
+def test_a_restart_that_does_not_pay_is_not_wished_for(case):
+    assert limited_by_restart(**case) == []
+
+
+def test_the_next_restart_waits_until_the_last_one_was_useful():
+    assert len(limited_by_restart(8.0, turns=9)) == 1
+    assert len(limited_by_restart(8.0, turns=15)) == 2

@@ -34,7 +34,7 @@ def run(control, made, rates, target=None, seed=1, **more):
 
 
 def in_real_time(target=None, policies=None):
-    return Settings().in_real_time(target or Target()).to_control(policies)
+    return Settings().for_query(target or Target(), real_time=True).to_control(policies)
 
 
 # ---- the simulated query itself

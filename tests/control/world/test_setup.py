@@ -1,7 +1,13 @@
-"""Latency targets."""
+"""Latency targets, and setups in which a person holds something."""
+
+from dataclasses import replace
 
 import pytest
 
+from control.worlds import SETUP, loaded, observed
+from foretide.control.guards import GuardSettings
+from foretide.control.policies.replicas import Replicas
+from foretide.control.step import Control, step
 from foretide.control.world.setup import Latency, Target
 from foretide.errors import ControlError, DurationError, SettingsError
 
@@ -29,3 +35,21 @@ def test_what_no_target_can_be_made_of_is_refused():
         Latency(p99="1 s", budget=0)
     with pytest.raises(SettingsError, match=r"target.relaxed must be at least 0, got -1"):
         Target(relaxed=-1)
+
+
+def test_policies_see_what_a_person_holds_as_fixed():
+    setup = SETUP.with_held({"edge parse", "spout read", "target"}, observed(parse=3))
+    assert list(setup.by_edge) == ["count"]
+    assert setup.by_name["parse"].pool == 3
+    assert setup.can_admit == frozenset()
+    assert SETUP.with_held((), observed()) is SETUP
+
+
+def test_the_loop_plans_around_what_a_person_holds():
+    seen = loaded(rate=4000.0, service_ms=4.0)
+    control = Control((Replicas(),), GuardSettings(cooldown=0, settle_batches=0))
+    _, free = step(control, control.start(), seen)
+    assert {action.target for action in free.actions} == {"edge parse", "edge count"}
+    fixed = replace(seen, setup=SETUP.with_held({"edge parse"}, seen.observed), held={"edge parse": "by ada"})
+    _, decision = step(control, control.start(), fixed)
+    assert {action.target for action in decision.actions} == {"edge count"}

@@ -83,7 +83,7 @@ def test_real_load_at_irregular_times_is_foreseen_better_than_by_the_last_value(
         service.turn()
         forecasts[second] = forecast_of(service, at)
     assert service.problems == []
-    assert all(forecast.may_vote and forecast.by != "last value" for forecast in forecasts.values())
+    assert all(forecast.by != "last value" for forecast in forecasts.values())
     for place, far in enumerate(horizons):
         errors = [
             (forecast.points[place].mean - TAXI[second + far], TAXI[second] - TAXI[second + far])
@@ -98,12 +98,10 @@ def test_real_load_at_irregular_times_is_foreseen_better_than_by_the_last_value(
     assert 0.6 < np.mean(inside) < 0.95
 
 
-def test_where_nothing_beats_the_last_value_there_is_no_vote():
+def test_where_nothing_beats_the_last_value_it_is_the_forecast():
     service = fitted(WALK)
     forecast = forecast_of(service, 600.2)
-    assert forecast.may_vote is False
     assert forecast.by == "last value"
-    assert service.forecasts(600.2).trusted(*KEY) is None
     assert forecast.points[0].mean == pytest.approx(WALK[-1])
 
 

@@ -65,10 +65,10 @@ FRAMES = frames_of(STEPS)
 
 @pytest.fixture(scope="module", name="saved")
 def of_three_trainings(tmp_path_factory):
-    """Poor, good, poor: what was said of each, the votes after the good one, and the folder that is left."""
+    """Poor, good, poor: what was said of each, the last messages, and the folder that is left."""
     folder = tmp_path_factory.mktemp("models") / "workers"
     process = WorkerNetProcess(WorkerNetRequest(NET, 1, HELD + TRAINED, 1 << 29, 0.2, folder=folder))
-    news, votes = [], []
+    news = []
 
     def heard(frames, start):
         for number, frame in enumerate(frames, start=start):
@@ -82,11 +82,10 @@ def of_three_trainings(tmp_path_factory):
     for place, budget in enumerate((GOOD, POOR, POOR)):
         process.wait()
         heard(FRAMES[HELD + TRAINED + place : HELD + TRAINED + place + 1], HELD + TRAINED + place)
-        votes.append(process.votes.tolist())
         if place < 2:
             process.net = replace(process.net, budget=budget)
             process.train()
-    return news, votes, last, folder
+    return news, last, folder
 
 
 def test_a_net_is_replaced_only_by_one_that_does_better(saved):
@@ -98,10 +97,9 @@ def test_a_net_is_replaced_only_by_one_that_does_better(saved):
     assert all(message["problem"] is None for message in saved[0])
 
 
-def test_a_net_that_beats_the_last_value_has_votes(saved):
-    assert sum(saved[1][1]) >= 2
-    assert set(saved[2]["workers"]) == {"w0", "w1", "w2", "w3"}
-    assert set(saved[2]["votes"]) == set(TARGETS)
+def test_every_worker_is_forecast(saved):
+    assert set(saved[1]["workers"]) == {"w0", "w1", "w2", "w3"}
+    assert all(set(targets) == set(TARGETS) for targets in saved[1]["workers"].values())
 
 
 def test_a_saved_net_answers_from_its_own_process_and_its_end_is_survived(saved):
@@ -112,7 +110,7 @@ def test_a_saved_net_answers_from_its_own_process_and_its_end_is_survived(saved)
             return self.now
 
     clock = Clock()
-    live = ForecastService(SETTINGS, None, saved[3].parent, clock=clock)
+    live = ForecastService(SETTINGS, None, saved[2].parent, clock=clock)
     for number in range(378, 420):
         clock.now = number * STEP + 1.0
         live.see([*samples_of(STEPS[number], clock.now), Sample("arrival_rate", "requests", clock.now, 5.0)])
@@ -130,7 +128,7 @@ def test_a_saved_net_answers_from_its_own_process_and_its_end_is_survived(saved)
     assert [point.seconds for point in forecast.points] == [5.0, 10.0]
     assert forecast.points[0].quantiles[0.05] <= forecast.points[0].quantiles[0.95]
     assert ("arrival_rate", "requests") in forecasts
-    assert live.forecasts(clock.now + 60).trusted(TARGETS[2], "w1") is None  # too old
+    assert (TARGETS[2], "w1") not in live.forecasts(clock.now + 60).by_series  # too old
     process = live.forecasters[1].process._child
     process.kill()
     process.wait()

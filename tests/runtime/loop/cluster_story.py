@@ -19,6 +19,7 @@ from foretide.spark.executors import Executors
 
 HERE, ELSEWHERE = "127.0.0.1", "127.0.0.2"
 FEW = 500
+MAX_EXECUTORS = 3
 WAIT_SECONDS = 90.0
 
 
@@ -53,7 +54,7 @@ class Story:
         calm = GuardSettings(cooldown=0, cooldown_down=0, down_window=0, settle_batches=0)
         control = ft.Settings(guards=calm, evaluation=EvaluationSettings(roll_back=False))
         self.controller = ft.control(
-            self.pipeline, [self.policy], ft.Latency(p99="60s"), settings=control, max_executors=3
+            self.pipeline, [self.policy], ft.Latency(p99="60s"), settings=control, max_executors=MAX_EXECUTORS
         )
         self.application = spark.sparkContext.applicationId
 
@@ -101,7 +102,7 @@ def main(folder, master):
     options = {
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
-        "spark.cores.max": "3",
+        "spark.cores.max": str(MAX_EXECUTORS + 1),
         "spark.executor.heartbeatInterval": "1s",
         "spark.executor.processTreeMetrics.enabled": "true",
     }
@@ -109,9 +110,12 @@ def main(folder, master):
     spark = ft.session(master, "story", options)
     executors, told = Executors.of_active(), {}
     end = time.monotonic() + WAIT_SECONDS
-    while len(executors.executors()) < 3 and time.monotonic() < end:  # their starts would slow the query's down
+    while (
+        len(executors.executors()) <= MAX_EXECUTORS and time.monotonic() < end
+    ):  # their starts would slow the query's down
         time.sleep(0.1)
     story = Story(spark, folder)
+    story.wait(lambda: len(story.observed.executors) == MAX_EXECUTORS, "giving back what is above the maximum")
     told["hosts"] = sorted(set(story.observed.executors.values()))
     story.act(SetSplit("work", (1.0, 3.0, 0.0)))
     told["split"] = story.observed.routes["work"]

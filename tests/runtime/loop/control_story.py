@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyspark.sql import functions as F
+
 import foretide as ft
 from foretide.control.actions.registry import (
     Quarantine,
@@ -58,8 +60,8 @@ def main(folder):
     source = ft.Replay(Keyed(seed=3, keys=50), ft.Curve.constant(1500, ROWS / 1500), flush=60.0, max_rows=2000)
 
     def count(frame):
-        by_time = frame.withWatermark("event_time", "1 second").groupBy("key", "event_time").count()
-        return by_time.select("key", "count")
+        by_time = frame.withWatermark("event_time", "1 second").groupBy("key", "event_time")
+        return by_time.agg(F.count("*").alias("count"), F.max("row").alias("row")).select("key", "count", "row")
 
     topology = ft.Topology("story", [ft.Spout("numbers", source)], [
         ft.Bolt("work", lambda df: df.where("value >= 0"), [ft.From("numbers", ft.Dynamic(by=("row",)))], pool=2),
@@ -81,6 +83,7 @@ def main(folder):
     pipeline.raise_failure()
     taken = sum(report.input_rows for report in pipeline.reports)
     state_partitions = [report.state.partitions for report in pipeline.reports if report.state]
+    written = rows_of(pipeline)
     print(json.dumps({
         "done": done,
         "workers": workers,
@@ -91,8 +94,9 @@ def main(folder):
         "batches": len(pipeline.reports),
         "decisions": [each.chosen[0].action.kind for each in controller.decisions if each.chosen],
         "problems": [problem for each in controller.decisions for problem in each.problems],
-        "readable": pipeline.output("count").count() >= 0,
-        "doubled": doubled(pipeline),
+        "rows": len(written),
+        "lost": max(written) + 1 - len(set(written)),
+        "doubled": len(written) - len(set(written)),
     }))  # fmt: skip
     spark.stop()
 
@@ -111,10 +115,10 @@ def workers_by_phase(pipeline, controller):
     }
 
 
-def doubled(pipeline):
-    """Groups that were written twice: with a time of its own for every row, each group must come once."""
-    rows = pipeline.output("count").collect()
-    return sum(row["count"] for row in rows) - len(rows)
+def rows_of(pipeline):
+    """The numbers of the rows that were written. Each has a time of its own, so they are written in their order."""
+    groups = pipeline.output("count").collect()
+    return [group["row"] for group in groups for _ in range(group["count"])]
 
 
 if __name__ == "__main__":

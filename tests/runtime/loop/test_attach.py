@@ -9,10 +9,11 @@ import foretide as ft
 from foretide.control.world.setup import Setup
 from foretide.control_folder.folder import ControlFolder
 from foretide.control_folder.holds import take
-from foretide.errors import ControlError, ControlFolderError, ForetideError
+from foretide.errors import ControlError, ControlFolderError, ForetideError, SettingsError
 from foretide.runtime.loop import attach
 from foretide.runtime.monitoring.monitor import Monitor
-from foretide.runtime.pipeline.submit import FollowedQuery
+from foretide.runtime.pipeline.followed import FollowedQuery
+from foretide.settings.settings import ControlSettings
 from foretide.topology.graph import Spout, Topology
 from foretide.topology.sources import Rate
 
@@ -32,7 +33,10 @@ class Executors:
     """Counts how many are open."""
 
     opened = 0
-    limits, most = (), 1
+    limits, allowed, can_exclude = (), (1, 1), False
+
+    def allow(self, least, most):
+        self.allowed = (least, most)
 
     @classmethod
     def of_active(cls):
@@ -67,6 +71,7 @@ def footprint(query):
         (None, {"mode": "pretend"}),
         (None, {"max_executors": 0}),
         (None, {"max_executors": "many"}),
+        (None, {"min_executors": 3, "max_executors": 2}),
         (None, {"settings": "fast"}),
     ],
 )
@@ -109,7 +114,7 @@ def test_a_query_without_monitoring_is_refused(tmp_path):
 
 
 def test_the_messages_name_the_argument(query):
-    with pytest.raises(ControlError, match="max_executors must be at least 1, got 0"):
+    with pytest.raises(SettingsError, match=r"control\.max_executors must be at least 1, got 0"):
         ft.control(query, settings=ft.Settings(), max_executors=0)
     with pytest.raises(ControlError, match="mode must be one of act, advise, got 'pretend'"):
         ft.control(query, settings=ft.Settings(), mode="pretend")
@@ -120,12 +125,13 @@ def test_the_messages_name_the_argument(query):
 @pytest.mark.parametrize(
     ("mode", "target", "expected"),
     [
-        ("micro-batch", ft.Latency(p99="50 ms"), ["bypass", "replicas", "hot_keys"]),
+        ("micro-batch", ft.Target(), ["bypass", "replicas", "hot_keys"]),
+        ("micro-batch", ft.Latency(p99="50 ms"), ["bypass", "processors", "hot_keys"]),
         ("pipeline", ft.Target(), ["bypass", "replicas", "hot_keys"]),
         ("pipeline", ft.Latency(p99="50 ms"), ["bypass", "processors", "hot_keys"]),
     ],
 )
-def test_in_real_time_a_latency_target_is_held_by_processors(query, monkeypatch, mode, target, expected):
+def test_a_latency_target_is_held_by_processors(query, monkeypatch, mode, target, expected):
     attached = []
     monkeypatch.setattr(query, "setup", lambda _: Setup("q", mode=mode))
     monkeypatch.setattr(attach, "_attach", lambda *parts: attached.append(parts))
@@ -134,3 +140,24 @@ def test_in_real_time_a_latency_target_is_held_by_processors(query, monkeypatch,
     loop.release()
     assert [policy.name for policy in rules.policies] == expected
     assert (rules.guards.cooldown == 2.0) == (settings.guards.cooldown == 2.0) == (mode == "pipeline")
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "expected"),
+    [
+        (ft.Settings(), {}, (1, None)),
+        (ft.Settings(control=ControlSettings(min_executors=2, max_executors=6)), {}, (2, 6)),
+        (ft.Settings(control=ControlSettings(min_executors=2, max_executors=6)), {"max_executors": 4}, (2, 4)),
+        (ft.Settings(), {"min_executors": 2}, (2, None)),
+    ],
+)
+def test_the_range_of_executors_is_that_of_the_settings_unless_an_argument_says_otherwise(
+    query, monkeypatch, settings, arguments, expected
+):
+    attached = []
+    monkeypatch.setattr(query, "setup", lambda _: Setup("q"))
+    monkeypatch.setattr(attach, "_attach", lambda *parts: attached.append(parts))
+    ft.control(query, settings=settings, **arguments)
+    (_, _, executors, loop, *_) = attached[0]
+    loop.release()
+    assert executors.allowed == expected

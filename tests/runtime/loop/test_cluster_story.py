@@ -12,6 +12,7 @@ from standalone import StandaloneCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.apart]
 STORY = Path(__file__).with_name("cluster_story.py")
+REAL_TIME_STORY = Path(__file__).parents[2] / "spark" / "realtime" / "pipeline_story.py"
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +40,10 @@ def test_a_pipeline_under_control_on_two_hosts_loses_nothing_while_executors_com
     assert 0 <= story["rows"] - story["taken"] <= story["batch"]  # the last batch may be stopped before its report
     assert story["taken"] > 0
     assert (story["restarts"], story["alarms"]) == (0, [])
-    assert [problem for problem in story["problems"] if "lost its vote" not in problem] == []  # a busy machine's load
+    assert [problem for problem in story["problems"] if "worse than the last value" not in problem] == []
     here, elsewhere = story["features"]["127.0.0.1"], story["features"]["127.0.0.2"]
-    assert set(elsewhere) < set(here)  # the story reads no process of the second host
+    of_a_late_batch = {"worker_copied_tasks", "worker_running_slowness"}  # may be measured of one worker alone
+    assert set(elsewhere) - of_a_late_batch < set(here)  # the story reads no process of the second host
     sizes = ("heap_bytes", "heap_capacity_bytes", "non_heap_bytes", "rss_bytes", "virtual_bytes")
     for size in sizes:  # both executors do the same, so a figure in other units would stand out
         assert 0.1 < elsewhere[f"worker_{size}"] / here[f"worker_{size}"] < 10, size
@@ -68,3 +70,15 @@ def test_an_application_runs_in_real_time_on_the_cluster_and_its_output_is_exact
     assert summary["rows_handed_out"] >= 2000
     assert (summary["missing"], summary["surplus"], summary["restarts"]) == (0, 0, 0)
     assert summary["latency_ms"]["p50"] > 0
+
+
+def test_a_pipeline_in_real_time_on_two_hosts_loses_nothing_when_an_executor_is_killed(cluster, broker, tmp_path):
+    story = json.loads(run(str(REAL_TIME_STORY), str(tmp_path), broker.address, cluster.url).splitlines()[-1])
+    assert story["hosts"] == ["127.0.0.1", "127.0.0.2"]
+    assert (story["acknowledged"], story["restarts_before"]) == (20, 0)
+    assert story["tens"]
+    assert story["marked"]
+    assert story["letters"] == {"numbers": 2, "mark": 30}
+    assert story["restarts"] >= 1
+    assert story["running"]
+    assert len(story["cost"]) >= 1

@@ -59,12 +59,15 @@ class Eyes:
         self.done += actions
         return []
 
+    def remove_idle_executors(self):
+        pass
+
 
 class Running:
     """A query that can be controlled, as far as the loop reads it."""
 
     def __init__(self, folder, snapshot):
-        monitor = SimpleNamespace(snapshot=snapshot, set_forecasts=lambda _: None)
+        monitor = SimpleNamespace(snapshot=snapshot, latency_basis=None, set_forecasts=lambda _: None)
         self.follower = SimpleNamespace(control_folder=folder, monitor=monitor, routes=folder.routes())
 
     def setup(self, executors):
@@ -75,7 +78,9 @@ def loop(tmp_path, policies, mode="act", **options):
     folder = ControlFolder(str(tmp_path))
     eyes = Eyes(folder)
     snapshot = options.pop("snapshot", lambda: Snapshot(time.time(), "q", freeze({}), freeze({})))
-    reader = WorldReader(Running(folder, snapshot), SimpleNamespace(limits=[]), eyes, Target(2.0))
+    reader = WorldReader(
+        Running(folder, snapshot), SimpleNamespace(limits=[], range=SETUP.executors), eyes, Target(2.0)
+    )
     control = Control(tuple(policies), mode=mode)
     controller = Controller(control, reader, eyes, Journal(None), WorldRecorder(None), folder, **options)
     return controller, eyes, folder
@@ -205,6 +210,22 @@ def test_an_order_goes_before_every_policy(tmp_path, started):
     started(controller).see(REPORT, [])
     until(lambda: eyes.done)
     assert eyes.done[0] == Quarantine("1")
+
+
+def test_an_order_that_a_guard_stops_is_a_problem_until_it_is_taken_back(tmp_path, started):
+    controller, eyes, folder = loop(tmp_path, [])
+    eyes.observed_now = Observed(executors={"0": "here", "1": "here"}, quarantined=frozenset({"0"}))
+    folder.orders.drain("0")
+    folder.orders.drain("1")
+    started(controller).see(REPORT, [])
+    until(lambda: controller.problems)
+    held_back = "the order to give worker 1 no more tasks is not carried out: only 0 workers would be left"
+    assert controller.problems == [held_back]
+    until(lambda: folder.status.control().problems == (held_back,))
+    assert eyes.done == []
+    folder.orders.drain("1", release=True)
+    controller.see(REPORT, [])
+    until(lambda: not controller.problems)
 
 
 def test_control_of_something_else_is_refused():

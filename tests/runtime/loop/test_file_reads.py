@@ -22,7 +22,7 @@ from foretide.metrics.batch import BatchReport, TaskRun
 from foretide.metrics.snapshot import Snapshot, freeze
 from foretide.runtime.loop.controller import Actuator, Controller, Journal
 from foretide.runtime.loop.world_reader import Observer, WorldReader, WorldRecorder
-from foretide.runtime.pipeline.submit import FollowedQuery
+from foretide.runtime.pipeline.followed import FollowedQuery
 
 
 class Counting(LocalFilesystem):
@@ -48,7 +48,7 @@ class Counting(LocalFilesystem):
 class Cluster:
     """Two executors that do as they are told."""
 
-    cores, most, can_resize, can_quarantine, limits = 2, 2, False, True, ()
+    cores, range, can_quarantine, limits = 2, None, True, ()
 
     def __init__(self):
         self.out = set()
@@ -58,6 +58,9 @@ class Cluster:
 
     def quarantined(self):
         return frozenset(self.out)
+
+    def remove_idle(self, busy, until):
+        pass
 
     def take_out(self, executor):
         self.out.add(executor)
@@ -74,6 +77,7 @@ class Played(FollowedQuery):
         self.started = self.follower._followed_since = 1.0
         self.restarts = []
         self.follower.monitor = SimpleNamespace(
+            latency_basis=None,
             snapshot=lambda: Snapshot(time.time(), "q", freeze({}), freeze({})),
             set_forecasts=lambda _: None,
             note_problem=lambda *_: None,

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from foretide.control.actions.registry import SetSplit
 from foretide.control.world.setup import Observed, Target
 from foretide.control_folder.facts import PipelineFacts
 from foretide.control_folder.folder import ControlFolder, ControlStatus
-from foretide.control_folder.orders import DRAINED, RESTART, RESTARTED, RestartOrder, TargetOrder
+from foretide.control_folder.orders import DRAINED, HELD, RESTART, RESTARTED, HeldOrder, RestartOrder, TargetOrder
 from foretide.errors import ControlFolderError
 from foretide.runtime.loop.controller import Actuator
 from foretide.runtime.loop.orders import Orders
@@ -183,3 +184,37 @@ def test_a_pipeline_that_has_not_described_itself_is_not_restarted(folder, tmp_p
     orders = Orders(folder)
     assert orders.actions(Observed()) == ()
     assert "start it again" in orders.problems[0]
+
+
+def test_orders_for_a_time_end_with_it_and_survive_a_start_of_the_driver(folder):
+    now = [100.0]
+    folder.orders.hold("edge work", HeldOrder("me@here", 100.0, "split 3:1", until=160.0))
+    folder.orders.hold("target", HeldOrder("me@here", 100.0, "3 s", until=160.0))
+    folder.orders.hold("drained h1", HeldOrder("me@here", 100.0, "no tasks", until=160.0))
+    folder.orders.set_target(TargetOrder(3.0))
+    folder.orders.drain("h1")
+    for orders in (Orders(folder, lambda: now[0]), Orders(folder, lambda: now[0])):
+        now[0] = 159.0
+        assert set(orders.held()) == {"edge work", "target", "drained h1"}
+        assert (orders.drained(), orders.target(Target(1.0)).latency) == ({"h1"}, 3.0)
+        now[0] = 160.0
+        assert (orders.held(), orders.drained(), orders.target(Target(1.0)).latency) == ({}, frozenset(), 1.0)
+
+
+def test_what_is_held_stays_so_while_the_file_cannot_be_read(folder, tmp_path):
+    orders = Orders(folder)
+    folder.orders.hold("edge work", HeldOrder("me@here", 100.0, "split 3:1"))
+    assert set(orders.held()) == {"edge work"}
+    (tmp_path / HELD).write_text("{")
+    assert set(orders.held()) == {"edge work"}
+    assert "held.json" in orders.problems[0]
+
+
+def test_an_action_on_what_a_person_has_just_set_is_refused(folder):
+    folder.change_routes(lambda table: table.declare("work", pool=2).split("work", (3.0, 1.0)))
+    folder.orders.hold("edge work", HeldOrder("me@here", 100.0, "split 3:1"))
+    follower = SimpleNamespace(control_folder=folder)
+    actuator = Actuator(SimpleNamespace(follower=follower), None, None, None)
+    (problem,) = actuator.perform((SetSplit("work", (1.0, 1.0)),))
+    assert "held by a person: split 3:1, set by me@here" in problem
+    assert folder.routes().edges["work"].shares == (0.75, 0.25)

@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -148,6 +149,16 @@ def test_a_folder_that_cannot_be_written_is_one_alarm_and_a_problem_until_it_can
     disk.error = error
     status.see(batch(5), [])
     assert [failure.batch for failure in log.failures] == [1, 5]
+
+
+def test_what_monitoring_cannot_do_is_in_the_status_until_it_can_again(tmp_path):
+    folder, monitor = ControlFolder(str(tmp_path)), SimpleNamespace(problems=["the metrics store was deleted"])
+    status = StatusFile(folder, AuditLog("app"), monitor)
+    status.see(batch(0), [])
+    assert folder.status.pipeline().problems == ("the metrics store was deleted",)
+    monitor.problems = []
+    status.see(batch(1), [])
+    assert folder.status.pipeline().problems == ()
 
 
 def test_routes_that_cannot_be_repaired_now_are_repaired_as_soon_as_the_folder_can_be_written(tmp_path):

@@ -1,6 +1,7 @@
 import pytest
 
 from foretide.control_folder.folder import ROUTES, ControlFolder
+from foretide.control_folder.orders import HeldOrder
 from foretide.metrics.batch import BatchReport, EdgeFlow
 from foretide.runtime.pipeline.listeners import LoadAwareBalance
 from foretide.topology.graph import Bolt, From, Spout, Topology
@@ -49,6 +50,13 @@ def test_a_replica_that_is_half_as_fast_gets_half_as_much(balance, folder):
     counts = interval(balance, folder, (3000, 3000, 3000), (3000, 6000, 3000))
     assert counts == pytest.approx((410, 205, 410), abs=1)
     assert sum(counts) == 1024
+
+
+def test_an_edge_that_a_person_has_set_keeps_its_split(balance, folder):
+    before = folder.routes()
+    folder.orders.hold("edge parse", HeldOrder("me@here", 0.0, "split 1:1:1"))
+    interval(balance, folder, (3000, 3000, 3000), (3000, 6000, 3000))
+    assert folder.routes() == before
 
 
 def test_equally_fast_replicas_keep_their_split_and_nothing_is_published(balance, folder):
@@ -123,9 +131,21 @@ def test_an_unreadable_table_is_left_to_others(balance, folder, tmp_path):
     assert (tmp_path / ROUTES).read_text() == "{"
 
 
+@pytest.mark.parametrize(("mode", "seconds"), [("real-time", 1.0), ("micro-batch", 30.0)])
+def test_by_default_an_edge_is_split_every_second_in_real_time_and_every_half_minute_in_batches(folder, mode, seconds):
+    made = LoadAwareBalance.of(topology(LoadAware()), folder, mode)
+    folder.change_routes(lambda table: table.declare("b0", pool=3))
+    before = folder.routes()
+    for finished in (0.0, 0.9 * seconds):
+        made.see(report(finished, (100, 100, 100), (100, 900, 100), "b0"), [])
+    assert folder.routes() == before
+    made.see(report(seconds, (100, 100, 100), (100, 900, 100), "b0"), [])
+    assert folder.routes().edges["b0"].counts[1] < 100
+
+
 def test_only_load_aware_edges_are_balanced(folder):
-    assert LoadAwareBalance.of(topology(Shuffle(), Shuffle()), folder) is None
-    made = LoadAwareBalance.of(topology(Shuffle(), LoadAware(interval=5.0)), folder)
+    assert LoadAwareBalance.of(topology(Shuffle(), Shuffle()), folder, "micro-batch") is None
+    made = LoadAwareBalance.of(topology(Shuffle(), LoadAware(interval=5.0)), folder, "micro-batch")
     folder.change_routes(lambda table: table.declare("b0", pool=3).declare("b1", pool=3))
     for finished in (0.0, 5.0):
         for edge in ("b0", "b1"):
@@ -133,6 +153,15 @@ def test_only_load_aware_edges_are_balanced(folder):
     edges = folder.routes().edges
     assert edges["b0"].counts == (342, 341, 341)
     assert edges["b1"].counts[1] < 100
+
+
+def test_a_control_loop_does_it_instead_while_it_runs(balance, folder):
+    balance.pause()
+    before = folder.routes()
+    interval(balance, folder, (3000, 3000, 3000), (3000, 6000, 3000))
+    assert folder.routes() == before
+    balance.resume()
+    assert interval(balance, folder, (3000, 3000, 3000), (3000, 6000, 3000), begin=60.0)[1] < 250
 
 
 def test_after_a_restart_with_another_pool_the_edge_is_measured_anew(balance, folder):

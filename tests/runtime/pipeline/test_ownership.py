@@ -9,7 +9,7 @@ import pytest
 from foretide.control_folder.folder import ControlFolder
 from foretide.control_folder.holds import check_driver, running_query, take
 from foretide.errors import ControlFolderError
-from foretide.runtime.pipeline.submit import FollowedQuery
+from foretide.runtime.pipeline.followed import FollowedQuery
 
 
 class Streaming:

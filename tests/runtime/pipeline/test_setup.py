@@ -29,7 +29,7 @@ TOPOLOGY = Topology(
 class Executors:
     """Those of local mode."""
 
-    cores, most, can_resize, can_quarantine = 2, 1, False, False
+    cores, range, can_quarantine = 2, None, False
 
 
 EXECUTORS = Executors()
@@ -52,6 +52,9 @@ class Unstarted(Query):
     def _compile(self, topology):
         self.control_folder.change_routes(lambda table: table.declare("work", topology.component("work").pool_size))
         return SimpleNamespace(shape=PlanShape(behind={"work": "count"}))
+
+    def state_obstacle(self):
+        return "its state is kept in memory"
 
 
 @pytest.fixture

@@ -72,11 +72,9 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
         number += 1
         view = controller.joins["join"]
         by_tasks += [] if view.measured_imbalance is None else [view.measured_imbalance]
-        return bool(view.plan.grids and by_tasks) and by_tasks[-1] < by_tasks[0] / 3
+        return bool(view.plan.grids) and all(measured < by_tasks[0] / 3 for measured in by_tasks[-MEASURED - 1 :])
 
-    wait_for(feed)  # until a plan is in force, and the tasks of a batch show it
-    for _ in range(MEASURED):
-        feed()
+    wait_for(feed)  # until a plan is in force, and the tasks of all measured batches show it
     query.stop()
     controller.stop()
     found = spark.table("live").collect()
@@ -88,6 +86,9 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
     last = [row for row in found if micros(row) >= BEGIN + number * STEP * SECOND - stretch]
     assert measured(first) > 1.5
     assert measured(last) < measured(first) / 3
+    known = controller.reader._monitor.snapshot()
+    assert known.value("join_imbalance", "join") is not None
+    assert 20 < controller.joins["join"].row_bytes < 100_000
     assert by_tasks[0] > 1.5, "the rows that tasks took in tell the same"
     chosen = [decision for decision in controller.decisions if decision.chosen]
     assert {wish.policy for wish in chosen[0].chosen} == {"hot_keys"}

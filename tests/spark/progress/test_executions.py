@@ -73,7 +73,7 @@ def test_every_exchange_is_found_with_its_counts_readers_and_stages():
         Exchange("sum-up", 1, 4, EdgeFlow(257, 257, 1), (11, 0), (13, 0)),
         Exchange("parse.out", 3, 8, EdgeFlow(257, 514, 2), (9, 0), (10, 0)),
         Exchange("parse", 3, 13, EdgeFlow(1300, 1300, 1), (8, 0), (9, 1)),
-        Exchange(None, 4, 20, EdgeFlow(5, 5, 1), (12, 0), (13, 0)),
+        Exchange(None, 4, 20, EdgeFlow(5, 5, 1), (12, 0), (13, 0), "shuffle"),
         Exchange("p2", 2, 25, EdgeFlow(257, 257, 1), (10, 0), (12, 0)),
     ]
 
@@ -86,7 +86,7 @@ def test_every_stage_is_told_by_what_it_reads_and_what_it_feeds():
         (9, 0): SparkStage((9, 0), ((parse,),), "parse.out"),
         (10, 0): SparkStage((10, 0), ((out,),), "p2"),
         (11, 0): SparkStage((11, 0), ((out,),), "sum-up"),
-        (12, 0): SparkStage((12, 0), ((p2,), (Scan(28),)), None, own=True),
+        (12, 0): SparkStage((12, 0), ((p2,), (Scan(28),)), None, own=True, reader="shuffle"),
         (13, 0): SparkStage((13, 0), ((sum_up,), (window,)), None),
     }
 
@@ -121,6 +121,28 @@ def test_what_a_join_reads_is_read_by_the_same_tasks():
     graph = PlanGraph(nodes, links((2, 1), (3, 2), (4, 2)))
     (stage,) = graph.stages(None)
     assert stage.parts == ((graph.exchanges[3], graph.exchanges[4]),)
+
+
+def test_what_reads_an_exchange_of_sparks_own_is_called_by_what_it_does():
+    nodes = [
+        node(0, "HashAggregate(keys=[k#1])", "HashAggregate"),
+        exchange(1, "hashpartitioning(k#1, 4)", pool=4),
+        node(2, "HashAggregate(keys=[w#1])", "HashAggregate"),
+        node(3, "StateStoreSave [w#1]", "StateStoreSave"),
+        exchange(4, "hashpartitioning(w#1, 4)", pool=4),
+        node(5, "StreamingSymmetricHashJoin", "StreamingSymmetricHashJoin"),
+        exchange(6, "hashpartitioning(k#1, 4)", pool=4),
+        exchange(7, "hashpartitioning(k#2, 4)", pool=4),
+        exchange(8, "RoundRobinPartitioning(3)", pool=3),
+    ]
+    graph = PlanGraph(nodes, links((1, 0), (2, 1), (3, 2), (4, 3), (5, 4), (6, 5), (7, 5), (8, 7)))
+    assert {number: each.reader for number, each in graph.exchanges.items()} == {
+        1: "aggregate-2",
+        4: "aggregate",
+        6: "join",
+        7: "join",
+        8: "shuffle",
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A pipeline in real-time mode on real executors, told as JSON: `python pipeline_story.py FOLDER SERVERS`.
+"""A pipeline in real-time mode on real executors, told as JSON: `python pipeline_story.py FOLDER SERVERS [MASTER]`.
 
 Streams, branches and dead letters; routes that change in the middle of a batch; an executor that is killed.
 """
@@ -23,6 +23,7 @@ from foretide.spark.realtime.edges import key_of
 NUMBERS, SPLITS = 3000, 20
 MARK_SECONDS = 0.001
 SCHEMA = "id long, word string"
+INPUT, OUTPUT = f"in-{os.getpid()}", f"out-{os.getpid()}"  # another test may use the same broker
 
 
 def parse(numbers):
@@ -52,11 +53,11 @@ def send(servers, first, last, pause=0.0):
 
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
     for number in range(first, last):
-        producer.produce("in", json.dumps({"id": number, "word": f"w{number}"}).encode())
+        producer.produce(INPUT, json.dumps({"id": number, "word": f"w{number}"}).encode())
         if pause and number % 10 == 0:
             producer.flush()
             time.sleep(pause)
-    producer.produce("in", b"not json")
+    producer.produce(INPUT, b"not json")
     assert producer.flush(60) == 0
 
 
@@ -115,12 +116,12 @@ def measured(pipeline):
     }
 
 
-def main(folder, servers):
+def main(folder, servers, master="local-cluster[2,14,1024]"):
     told = {}
-    create_topics(servers, ["in", "out-parse.tens", "out-mark", "out-dead_letters"], 2)
-    spark = ft.session("local-cluster[2,14,1024]", "story", {"spark.sql.shuffle.partitions": "2"}, mode="real-time")
-    source = ft.KafkaSource(servers, "in", SCHEMA, start="earliest")
-    sink = ft.KafkaSink(servers, "out-{stream}")
+    create_topics(servers, [INPUT, f"{OUTPUT}-parse.tens", f"{OUTPUT}-mark", f"{OUTPUT}-dead_letters"], 2)
+    spark = ft.session(master, "story", {"spark.sql.shuffle.partitions": "2"}, mode="real-time")
+    source = ft.KafkaSource(servers, INPUT, SCHEMA, start="earliest")
+    sink = ft.KafkaSink(servers, f"{OUTPUT}-{{stream}}")
     pipeline = ft.submit(spark, topology(source), sink, str(folder / "checkpoint"), mode="real-time")
     say("started")
     send(servers, 0, 100)
@@ -142,6 +143,7 @@ def main(folder, servers):
     time.sleep(3)
     say("all tuples")
     told["restarts_before"] = pipeline.restarts
+    told["hosts"] = sorted({run.host for report in list(pipeline.reports) for run in report.tasks})
     told |= measured(pipeline)
     tens, marked = ids(pipeline, "parse.tens"), ids(pipeline, "mark")
     told["tens"] = sorted(tens.values()) == [1] * (NUMBERS // 10) and set(tens) == set(range(0, NUMBERS, 10))
@@ -159,10 +161,11 @@ def main(folder, servers):
     told["restarts"], told["running"] = pipeline.restarts, pipeline.running
     told["doubled"] = sum(ids(pipeline, "mark").values()) - len(later)
     told["alarms"] = [alarm.kind for alarm in pipeline.alarms]
+    told["cost"] = [alarm.message for alarm in pipeline.alarms if alarm.kind == "query-restarted"]
     pipeline.stop()
     spark.stop()
     return told
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]), sys.argv[2])))
+    print(json.dumps(main(Path(sys.argv[1]), *sys.argv[2:])))

@@ -68,7 +68,7 @@ def test_only_entries_are_known_of_an_operator_without_an_exit():
 
 def test_edges_without_a_route_cannot_be_changed():
     class Cluster:
-        cores, most, can_resize, can_quarantine = 4, 2, False, True
+        cores, range, can_quarantine = 4, None, True
 
     routes = RouteTable().declare("work", 3)
     setup = live_setup("q", "source", {"work": 3, "last": 1}, [("source", "work"), ("work", "last")], routes, Cluster())

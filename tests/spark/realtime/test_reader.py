@@ -13,7 +13,7 @@ import pytest
 import foretide as ft
 from foretide.errors import MonitoringError
 from foretide.metrics.audit import audit
-from foretide.metrics.batch import Lag, Returned
+from foretide.metrics.batch import BatchReport, Lag, Returned
 from foretide.metrics.from_batch import BatchContext, stream_samples
 from foretide.metrics.task_meters import STRIDE, Place, property_of
 from foretide.spark.realtime.lag import TopicReader
@@ -110,6 +110,20 @@ def test_a_report_of_every_period_has_what_happened_since_the_last(topology):
         ("parse", 0, "2", 3),
         ("parse", 1, "2", 0),
     }
+
+
+def test_tuples_count_as_uncommitted_until_a_batch_of_spark_ends(topology, monkeypatch):
+    executors = Executors("1")
+    reader, clock = reader_of(topology, executors)
+    for _ in range(2):
+        executors.did("1", "in", 0, 10, 10)
+        clock.now += 1
+        reader.reports()
+    assert (reader.uncommitted, reader.committed_at) == (20, 1000.0)
+    monkeypatch.setattr(reader, "_new_progress", lambda: BatchReport(0, 0.0, 60.0, 20, None, None))
+    clock.now += 1
+    reader.reports()
+    assert (reader.uncommitted, reader.committed_at) == (0, 1003.0)
 
 
 def test_what_could_not_be_read_is_in_the_next_report(topology):

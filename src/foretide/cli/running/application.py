@@ -19,10 +19,19 @@ from typing import Any, Self
 import numpy as np
 
 from foretide.apps.app import App, Load
-from foretide.apps.experiment import Verification, is_over, last_committed, replay_of, taken_by, verify
+from foretide.apps.experiment import (
+    Verification,
+    is_over,
+    last_committed,
+    replay_of,
+    taken_by,
+    verify,
+    verify_stopped,
+)
 from foretide.cli.console import Console
 from foretide.control.world.setup import Quantile, Target
 from foretide.errors import EnvironmentNotReadyError, ForetideError, PipelineFailedError
+from foretide.formatting import format_duration
 from foretide.metrics.audit import AuditFailure
 from foretide.metrics.batch import BatchReport, SourceRange
 from foretide.reports import BatchRow
@@ -241,13 +250,22 @@ class AppRun:
             self.pipeline, self.plan, self.app.result, lambda rows: self.app.truth(rows, self.load), self.continued
         )
 
+    def verify_stopped(self) -> Verification | None:
+        """Compare the output with what the rows that were taken give; None if nothing can be compared."""
+        if self.continued is not None:  # rows of an earlier driver are not in the reports
+            return None
+        return verify_stopped(self.pipeline, self.plan, self.app.result, lambda rows: self.app.truth(rows, self.load))
+
     def compared_with(self, target: Target) -> dict[str, Any] | None:
-        """The latency target and the latency of all rows of the run; None without a latency target."""
+        """The latency target, the latency of all rows of the run, and the batches; None without a latency target."""
         if target.latency is None:
             return None
         measured = weighted_quantile(self.latencies, target.quantile)
         held = None if measured is None else measured <= target.latency
-        return {"quantile": target.quantile, "seconds": target.latency, "measured": measured, "held": held}
+        by_batch = [weighted_quantile([each], target.quantile) or 0.0 for each in self.latencies]
+        missed = sum(each > target.latency for each in by_batch)
+        compared = {"quantile": target.quantile, "seconds": target.latency, "measured": measured, "held": held}
+        return {**compared, "batches": len(by_batch), "missed": missed}
 
 
 def weighted_quantile(parts: Sequence[tuple[Any, int]], quantile: Quantile) -> float | None:
@@ -268,15 +286,19 @@ def weighted_quantile(parts: Sequence[tuple[Any, int]], quantile: Quantile) -> f
     return float(values[order][min(len(values) - 1, int(np.searchsorted(below, level - _ROUNDING * below[-1])))])
 
 
-def target_verdict(quantile: str, seconds: float, measured: float | None, held: bool | None) -> str:
-    """Whether a latency target was held.
+def target_verdict(
+    quantile: str, seconds: float, measured: float | None, held: bool | None, batches: int = 0, missed: int = 0
+) -> str:
+    """Whether a latency target was held over a whole run.
 
-    >>> target_verdict("p99", 1.0, 5.93, False)
-    'target p99 below 1 s: MISSED, measured 5.9 s'
+    >>> target_verdict("p99", 1.0, 5.93, False, batches=40, missed=12)
+    'target p99 below 1 s: MISSED, measured 5.93 s over all tuples; missed in 12 of 40 batches'
     """
+    target = f"target {quantile} below {format_duration(seconds)}"
     if measured is None:
-        return f"target {quantile} below {seconds:g} s: unknown, no latency was measured"
-    return f"target {quantile} below {seconds:g} s: {'held' if held else 'MISSED'}, measured {measured:.2g} s"
+        return f"{target}: unknown, no latency was measured"
+    share = f"; missed in {missed:,} of {batches:,} batches" if batches else ""
+    return f"{target}: {'held' if held else 'MISSED'}, measured {format_duration(measured)} over all tuples{share}"
 
 
 def warm_up(

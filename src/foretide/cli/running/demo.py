@@ -239,11 +239,12 @@ def _line(elapsed: float, run: DemoRun) -> str:
 def _forecast(elapsed: float, run: DemoRun, controller: Controller | None) -> str:
     """The expected load, and the model that it comes from."""
     forecast = None if controller is None else controller.forecast("arrival_rate", "requests")
-    if forecast is None:
+    if controller is None or forecast is None:
         return ""
     point = forecast.at(_FORECAST_SECONDS)
     run.forecasts.append((elapsed + point.seconds, point.mean))
-    trust = "" if forecast.may_vote else ", not trusted yet"
+    trusted = controller.is_trusted("arrival_rate", "requests", point.seconds)
+    trust = "" if trusted else ", not trusted yet"
     return f"  forecast for {point.seconds:g} s: {point.mean:,.0f}/s ({forecast.by}{trust})"
 
 
@@ -288,7 +289,7 @@ def _to_data(run: DemoRun, disturbances: Disturbances) -> dict[str, Any]:
 def _draw(runs: list[DemoRun], disturbances: Disturbances, plot: Path, console: Console) -> None:
     plotted = [PlottedRun(run.name, run.batches, [at for at, _ in run.decisions], run.forecasts) for run in runs]
     try:
-        draw_comparison(plotted, disturbances, plot)
+        draw_comparison(plotted, disturbances, plot, _TARGET.latency)
     except EnvironmentNotReadyError as error:
         console.print(f"no plot: {error}")
     else:

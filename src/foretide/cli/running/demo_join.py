@@ -10,7 +10,7 @@ import typer
 from foretide.apps.taxi_join import NAME as JOIN
 from foretide.apps.taxi_join import City
 from foretide.apps.taxi_join import run as run_join
-from foretide.cli.console import Console, DurationOption, JsonOption, print_json
+from foretide.cli.console import Console, DurationOption, JsonOption, PlotOption, check_plot, print_json
 from foretide.cli.running.application import spark_session
 from foretide.cli.running.preflight import (
     MAX_RATE,
@@ -24,11 +24,13 @@ from foretide.cli.running.preflight import (
     only_run,
     run_folder,
 )
+from foretide.reports import draw_partitions
 
 _MAX_PARTITIONS = 1000
 _WHAT_LI_IS = (
     "LI is the load imbalance of the partitions: how much more than the average the busiest one has, 0 if all have "
-    "the same. Hot cells are found in windows of 5 s, and split over partitions."
+    "the same. The load of a partition is the rows that it stores of one side times those that come on the other. Hot "
+    "cells are found in windows of 5 s, and split over partitions."
 )
 
 
@@ -38,6 +40,7 @@ def join(
     zipf: Annotated[float, typer.Option(help="Skew of the cells of the map: Zipf's exponent.")] = 1.6,
     partitions: Annotated[int, typer.Option(help="Partitions of the join.")] = 4,
     master: Annotated[str, typer.Option(help="Master URL of Spark.")] = "local[2]",
+    plot: PlotOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -50,6 +53,7 @@ def join(
     check_between("--zipf", zipf, 0, 3)
     check_between("--partitions", partitions, 2, _MAX_PARTITIONS)
     check_master(master)
+    check_plot(plot)
     check_temporary()
     check_home()
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
@@ -63,7 +67,13 @@ def join(
         tell(folder / "checkpoint" / "foretide")
         console.print(_WHAT_LI_IS)
         found = run_join(spark, city, folder, console.print)
+    if plot is not None:
+        draw_partitions({"by the hash alone": found.hash_loads, "by the plan": found.loads}, plot)
     if as_json:
         print_json(asdict(found))
-    else:
-        console.print(found.conclusion())
+        return
+    for line in found.same_rows():
+        console.print(line)
+    console.print(found.conclusion())
+    if plot is not None:
+        console.print(f"plot: {plot}")

@@ -69,6 +69,9 @@ def run(
     config: ConfigOption = None,
     sets: SetOption = None,
     latency: Annotated[float | None, DurationOption(help="Target of the p99 latency, such as 2s.")] = None,
+    max_executors: Annotated[
+        int | None, typer.Option(min=1, help="Maximum executors that the control loop may ask for.")
+    ] = None,
     plot: PlotOption = None,
     max_restarts: Annotated[
         int | None,
@@ -85,10 +88,14 @@ def run(
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run an application under a replayed real load curve.
+    """Run an application, a topology of your own, or a PySpark program.
 
-    Midway an edge is split in a new ratio, or, if a policy or a target is given, the control loop controls the
-    pipeline. At the end the output is compared, row by row, with the expected output.
+    Midway an edge of the application is split in a new ratio, or, if a policy or a target is given, the control loop
+    controls the pipeline. At the end the output is compared, row by row, with the expected output.
+
+    `foretide run my_job.py ARGUMENTS` runs a PySpark program as it is and controls its queries; `foretide run
+    my_module:topology` runs a topology. Their options: `foretide run --help my_job.py`, `foretide run --help
+    my_module:topology`.
     """
     if max_restarts is not None and not (supervise or supervised):
         raise typer.BadParameter("--max-restarts requires --supervise")
@@ -102,7 +109,8 @@ def run(
     master = _MASTERS[mode] if master is None else master
     check_load(duration, rate, 1, 1)
     check_master(master)
-    settings = chosen_settings(config, sets, policy)
+    executors = [] if max_executors is None else [f"control.max_executors={max_executors}"]
+    settings = chosen_settings(config, [*(sets or ()), *executors], policy)
     target, monitoring = wanted_target(settings, latency), settings.to_run().monitoring
     if target is not None and monitoring is None:
         raise ControlError("the control loop rests on what is measured; set run.monitoring to true")

@@ -12,11 +12,13 @@ from foretide.cli.console import Console, print_json
 from foretide.cli.running.application import AppRun, progress, spark_session, target_verdict, warm_up
 from foretide.cli.running.preflight import SPARK_LOG
 from foretide.cli.running.view import open_view
-from foretide.control.decisions.explain import summary
+from foretide.control.decisions.explain import account, summary
+from foretide.control.target_record import reasons
 from foretide.control.world.setup import Target
 from foretide.reports import draw_run
 from foretide.routing.table import RouteTable, parse_ratio
 from foretide.runtime.loop.attach import control
+from foretide.runtime.loop.controller import Controller
 from foretide.settings.settings import Settings
 from foretide.store.database import database_url, shown
 from foretide.topology.graph import Bolt, Topology
@@ -51,36 +53,61 @@ def run_app(options: RunOptions) -> bool:
         start = AppRun.resume if options.supervised else AppRun.start
         with start(spark, app, options.load, options.folder, settings.to_run()) as replay:
             view = open_view(console, app, replay.plan, split)
+            controller = None
             if target is not None:
                 controller = control(replay.pipeline, target=target, settings=settings)
                 controller.on_decision(lambda decision: view.say(f"decision {decision.id}: {summary(decision)}"))
             with view:
-                replay.watch(_Midway(replay, view, split))
+                replay.watch(_Midway(replay, view, split, controller))
                 view.update(replay.batches)
             has_ended = not replay.pipeline.running
             replay.stop()
             stopped = has_ended and not replay.finished  # by `foretide stop`
             with progress("comparing the output"):
-                verification = None if stopped else replay.verify()
+                verification = replay.verify_stopped() if stopped else replay.verify()
         if options.plot is not None:
-            draw_run(replay.batches, options.plot, app.edge)
-        summarized = _summary(replay, verification, options)
+            draw_run(replay.batches, options.plot, app.edge, None if target is None else target.latency)
+        summarized = _summary(replay, verification, options, stopped=stopped)
+        if controller is not None:
+            summarized["control"] = {"record": controller.record, "account": account(controller.decisions)}
         if options.as_json:
             print_json(summarized)
-        elif verification is not None:
-            view.conclude(console, replay.pipeline, verification, summarized)
         else:
-            console.print(f"stopped as requested after batch {replay.pipeline.last_batch}; the output was not compared")
-        if not options.as_json and summarized["target"] is not None:
-            console.print(target_verdict(**summarized["target"]), highlight=False, soft_wrap=True)
+            if verification is not None:
+                view.conclude(console, replay.pipeline, verification, summarized)
+            if stopped:
+                console.print(_stopped(replay.pipeline.last_batch, verification), soft_wrap=True, highlight=False)
+            if controller is not None:
+                show_control(console, controller, summarized["target"])
     return verification is None or verification.exact
+
+
+def _stopped(batch: int, verification: Verification | None) -> str:
+    """What is said at the end of a run that `foretide stop` has ended."""
+    said = "stopped as requested " + ("before its first batch" if batch < 0 else f"after batch {batch}")
+    if verification is None:
+        return f"{said}; the output was not compared"
+    rows = f"{said}; judged by the {verification.handed_out:,} rows that it took"
+    return f"{rows}; {verification.open_rows:,} results of open windows are not written yet"
+
+
+def show_control(console: Console, controller: Controller, compared: dict[str, Any] | None) -> None:
+    """Whether the target was held, why not, and what the control loop did and did not do."""
+    if compared is not None:
+        style = "bold red" if compared["held"] is False else ""
+        console.print(target_verdict(**compared), highlight=False, soft_wrap=True, style=style)
+        if compared["held"] is False or compared.get("missed"):
+            for line in reasons(controller.record):
+                console.print(f"  {line}", highlight=False, soft_wrap=True)
+    for line in account(controller.decisions):
+        console.print(line, highlight=False, soft_wrap=True)
 
 
 class _Midway:
     """Shows the run, and publishes the new split when half of the load curve is over."""
 
-    def __init__(self, run: AppRun, view: Any, ratio: str | None) -> None:
-        self._run, self._view, self._ratio = run, view, ratio
+    def __init__(self, run: AppRun, view: Any, ratio: str | None, controller: Controller | None) -> None:
+        self._run, self._view, self._ratio, self._controller = run, view, ratio, controller
 
     def __call__(self) -> None:
         batches, app = self._run.batches, self._run.app
@@ -88,7 +115,7 @@ class _Midway:
             version = self._run.pipeline.split(app.edge, self._ratio).version
             self._view.say(f"{app.edge} is split {self._ratio}: published as version {version}")
             self._ratio = None
-        self._view.update(batches)
+        self._view.update(batches, None if self._controller is None else self._controller.record)
 
 
 def check_ratio(ratio: str, topology: Topology, edge: str) -> str | None:
@@ -110,7 +137,7 @@ def shown_store(store: str) -> str:
     return shown(database_url(store))
 
 
-def _summary(run: AppRun, verification: Verification | None, options: RunOptions) -> dict[str, Any]:
+def _summary(run: AppRun, verification: Verification | None, options: RunOptions, *, stopped: bool) -> dict[str, Any]:
     reports, monitor = list(run.pipeline.reports), run.pipeline.monitor
     return {
         "rows_handed_out": run.plan.total_rows,
@@ -122,7 +149,7 @@ def _summary(run: AppRun, verification: Verification | None, options: RunOptions
         "expected_rows": None if verification is None else verification.expected_rows,
         "missing": None if verification is None else verification.missing,
         "surplus": None if verification is None else verification.surplus,
-        "stopped": verification is None,
+        "stopped": stopped,
         "restarts": run.pipeline.restarts,
         "target": None if options.target is None else run.compared_with(options.target),
         "output": str(options.folder / "output"),

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from foretide.apps.experiment import Verification
 from foretide.cli.console import Console, print_json
-from foretide.cli.running.application import spark_session, target_verdict
+from foretide.cli.running.application import spark_session
 from foretide.cli.running.preflight import SPARK_LOG
 from foretide.cli.running.real_time import RealTimeRun, broker_at, introduction, line, real_time_of, warm_up
-from foretide.cli.running.run_app import RunOptions, check_ratio
-from foretide.control.decisions.explain import summary
+from foretide.cli.running.run_app import RunOptions, check_ratio, show_control
+from foretide.control.decisions.explain import account, summary
 from foretide.runtime.loop.attach import control
 from foretide.topology.sources import KafkaSource
 
@@ -39,6 +39,7 @@ def run_real_time(options: RunOptions, servers: str | None) -> bool:
         warm_up(spark, app, address, options.folder, run_settings, console)
         with RealTimeRun.start(spark, app, options.load, options.folder, run_settings, address) as run:
             console.print(introduction(run))
+            controller = None
             if options.target is not None:
                 controller = control(run.pipeline, target=options.target, settings=settings)
                 controller.on_decision(partial(_show_decision, console))
@@ -46,10 +47,14 @@ def run_real_time(options: RunOptions, servers: str | None) -> bool:
             run.stop()
             verification = run.verify()
         summarized = _summary(run, verification, options)
+        if controller is not None:
+            summarized["control"] = {"record": controller.record, "account": account(controller.decisions)}
         if options.as_json:
             print_json(summarized)
         else:
             _conclude(summarized, console)
+            if controller is not None:
+                show_control(console, controller, summarized["target"])
     return verification.exact
 
 
@@ -104,8 +109,6 @@ def _conclude(summarized: dict[str, Any], console: Console) -> None:
     console.print(f"latency of all {summarized['rows_handed_out']:,} tuples, ms: {shown or 'unknown'}")
     for alarm in summarized["alarms"]:
         console.print(f"alarm: {alarm}", style="red", markup=False)
-    if summarized["target"] is not None:
-        console.print(target_verdict(**summarized["target"]))
     exact = not summarized["missing"] and not summarized["surplus"]
     verdict = "No tuple was lost or counted twice." if exact else "The output is not the expected one."
     console.print(

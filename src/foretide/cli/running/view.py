@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.bar import Bar
@@ -13,18 +14,21 @@ from rich.table import Table
 
 from foretide.apps.app import APPS
 from foretide.cli.console import Console, Text
+from foretide.control.target_record import reasons, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foretide.apps.app import App
     from foretide.apps.experiment import Verification
+    from foretide.control.target_record import TargetRecord
     from foretide.reports import BatchRow
     from foretide.runtime.pipeline.submit import Pipeline
     from foretide.spark.sources.port import SourcePort
 
 
 _BAR_WIDTH = 40
+_PAGE_WIDTH = 100
 _LINE_SECONDS = 5.0
 _MAX_LINES = 5
 
@@ -58,11 +62,13 @@ class PlainLines:
         """A line of its own."""
         self._print(f">> {event}")
 
-    def update(self, batches: Sequence[BatchRow]) -> None:
-        """A line every five seconds of the load curve."""
+    def update(self, batches: Sequence[BatchRow], record: TargetRecord | None = None) -> None:
+        """A line every five seconds of the load curve; another one for the target, if there is one."""
         if batches and batches[-1].due >= self._shown + _LINE_SECONDS:
             self._shown = batches[-1].due
             self._print(_batch_line(batches[-1], self._app.edge))
+            if record is not None and record.target.latency is not None:
+                self._print(f"           {verdict(record)}")
 
     def conclude(
         self, console: Console, pipeline: Pipeline, verification: Verification, summary: dict[str, Any]
@@ -89,6 +95,7 @@ class LivePage(PlainLines):
 
     def __enter__(self) -> Self:
         self._events: list[str] = []
+        self._record: TargetRecord | None = None
         self._live = Live(self._page([]), console=self._console, refresh_per_second=4)
         self._live.__enter__()
         return self
@@ -101,8 +108,9 @@ class LivePage(PlainLines):
         """Show an event at the foot of the page."""
         self._events = [*self._events, event][-_MAX_LINES:]
 
-    def update(self, batches: Sequence[BatchRow]) -> None:
+    def update(self, batches: Sequence[BatchRow], record: TargetRecord | None = None) -> None:
         """Redraw the page."""
+        self._record = record or self._record
         self._live.update(self._page(batches))
 
     def _page(self, batches: Sequence[BatchRow]) -> Panel:
@@ -113,9 +121,17 @@ class LivePage(PlainLines):
         if not batches:
             body: list[Any] = [progress, Text("waiting for the first batch ...", style="dim")]
         else:
-            body = [progress, _figures(batches), _tasks(batches, self._app.edge)]
+            body = [progress, _figures(batches), _tasks(batches, self._app.edge), *self._target_lines()]
         body += [Text(f"» {event}", style="yellow") for event in getattr(self, "_events", [])]
-        return Panel(Group(*body), title=f"foretide · {self._app.name}", subtitle=APPS[self._app.name], width=100)
+        width = min(_PAGE_WIDTH, self._console.width)
+        return Panel(Group(*body), title=f"foretide · {self._app.name}", subtitle=APPS[self._app.name], width=width)
+
+    def _target_lines(self) -> list[Text]:
+        record = self._record
+        if record is None or record.target.latency is None:
+            return []
+        style = {True: "green", False: "bold red", None: "dim"}[record.held]
+        return [Text(verdict(record), style=style), *(Text(f"  {line}") for line in reasons(record))]
 
 
 def _figures(batches: Sequence[BatchRow]) -> Table:
@@ -153,7 +169,7 @@ def show_result(console: Console, pipeline: Pipeline, app: App) -> None:
     for column in table.columns:
         column.overflow = "fold"
     for row in largest.head(_MAX_LINES).itertuples(index=False):
-        table.add_row(*(str(value) for value in row))
+        table.add_row(*(f"{value:,}" if isinstance(value, Integral) else str(value) for value in row))
     console.print(table)
 
 
@@ -165,7 +181,7 @@ def show_verification(console: Console, verification: Verification, summary: dic
     proof.add_row("rows", rows)
     proof.add_row("edges", f"audited in {summary['batches_audited']} batches, {len(summary['alarms'])} alarms")
     proof.add_row("result", f"{verification.found_rows:,} rows; computed without Spark: {verification.expected_rows:,}")
-    proof.add_row("", f"{verification.missing} missing, {verification.surplus} surplus or different")
+    proof.add_row("", f"{verification.missing:,} missing, {verification.surplus:,} surplus or different")
     console.print(proof)
     for alarm in summary["alarms"][:_MAX_LINES]:
         console.print(Text.assemble(("alarm: ", "red"), alarm), soft_wrap=True)

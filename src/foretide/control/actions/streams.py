@@ -11,7 +11,7 @@ from foretide.control.actions.action import NEXT_WINDOW, BaseAction, Cost
 from foretide.control.world.setup import Observed, Weights, shares
 from foretide.errors import ActionError
 from foretide.joins.plan import JoinPlan
-from foretide.routing.ring import apportion
+from foretide.routing.ring import DEFAULT_SLOTS, apportion
 
 _MAX_SHOWN = 3
 _TOLERANCE = 1.5 / 1024
@@ -55,7 +55,7 @@ class SetSplit(BaseAction):
 def _is_ring_of(counts: Weights, weights: Weights) -> bool:
     """Whether these are the slots that a ring gives to such weights; it may round a share by several of them."""
     slots = sum(counts)
-    if not all(float(count).is_integer() for count in counts) or slots < len(weights):
+    if slots < DEFAULT_SLOTS or not all(float(count).is_integer() for count in counts):
         return False
     return tuple(counts) == apportion(weights, int(slots))
 

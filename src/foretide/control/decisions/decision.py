@@ -8,10 +8,11 @@ from typing import Any, Literal, TypeVar
 
 from foretide import codec
 from foretide.control.actions.registry import ACTIONS, Action, Quarantine, Release, SetReplicas, SetSplit
-from foretide.control.world.setup import ControlMode
+from foretide.control.world.setup import ControlMode, Target
 from foretide.control.world.world import World
 from foretide.errors import CodecError
 from foretide.metrics.from_batch import SLOWNESS
+from foretide.metrics.running_tasks import RUNNING_SLOWNESS
 from foretide.metrics.snapshot import Key, Known
 
 T = TypeVar("T")
@@ -23,6 +24,7 @@ _SPOUT_METRICS = ("arrival_rate", "lag")
 _OPERATOR_METRICS = ("arrival_rate", "service_time_ms", "utilization")
 _WORKER_METRICS = (
     SLOWNESS,
+    RUNNING_SLOWNESS,
     "worker_tuple_execution_time_ms",
     "worker_inbound_queuing_time_ms",
     "worker_cpu_wait_percent",
@@ -61,13 +63,21 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """An action that a policy wants, and why. One that is `urgent`, because it ends harm, waits for no cooldown."""
+    """An action that a policy wants, and why.
+
+    One that is `urgent`, because it ends harm, waits for no cooldown. One that is `routine` is a small correction that
+    is made often: it waits for none either, causes none, does not count towards the quota, and is not evaluated.
+
+    One `within_batch` ends what no batch has shown yet, so that latency before it is no measure of its effect.
+    """
 
     policy: str
     action: Action
     reason: str
     expected: Expectation | None = None
     urgent: bool = False
+    routine: bool = False
+    within_batch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +135,7 @@ class Decision:
         problems: Policies that failed or lack figures, and forecasts that lost their vote, in sentences.
         effects_of_earlier: What earlier decisions achieved, as far as it became known in this cycle.
         effect: What this one achieved; known later.
+        target: What was to be held; None in decisions of earlier releases.
     """
 
     id: int
@@ -140,6 +151,20 @@ class Decision:
     problems: tuple[str, ...] = ()
     effects_of_earlier: tuple[Effect, ...] = ()
     effect: Effect | None = None
+    target: Target | None = None
+
+    @property
+    def measured(self) -> float | None:
+        """Seconds that tuples took by then, of the quantile that the target names; None if that is not known."""
+        metric = None if self.target is None else self.target.metric
+        return next((fact.value / 1000.0 for fact in self.seen if fact.metric == metric), None)
+
+    @property
+    def target_held(self) -> bool | None:
+        """Whether the latency target was held when it was made; None without a target, or if that is not known."""
+        if self.target is None or self.target.latency is None or self.measured is None:
+            return None
+        return self.measured <= self.target.latency
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -168,8 +193,8 @@ def measured_facts(world: World, wishes: Sequence[Wish]) -> tuple[Fact, ...]:
 
 
 def forecast_facts(world: World, wishes: Sequence[Wish]) -> tuple[Fact, ...]:
-    """Forecasts of the same figures at their farthest horizon, if they may vote."""
-    forecasts = ((key, world.forecasts.trusted(*key)) for key in _keys(world, wishes))
+    """Forecasts of the same figures at their farthest horizon."""
+    forecasts = ((key, world.forecasts.by_series.get(key)) for key in _keys(world, wishes))
     return tuple(
         Fact(*key, forecast.points[-1].mean, by=forecast.by, ahead=forecast.points[-1].seconds)
         for key, forecast in forecasts
@@ -178,7 +203,7 @@ def forecast_facts(world: World, wishes: Sequence[Wish]) -> tuple[Fact, ...]:
 
 
 def _keys(world: World, wishes: Sequence[Wish]) -> list[Key]:
-    keys: list[Key] = [(metric, world.snapshot.query) for metric in _QUERY_METRICS]
+    keys: list[Key] = [(metric, world.snapshot.query) for metric in (*_QUERY_METRICS, world.target.metric)]
     keys += [(metric, spout) for spout in world.setup.spouts for metric in _SPOUT_METRICS]
     keys += [key for wish in wishes for key in _about(wish.action, world)]
     return list(dict.fromkeys(keys))

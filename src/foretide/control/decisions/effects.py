@@ -214,8 +214,9 @@ def _outcome(evaluation: Evaluation, after: Sequence[Reading], world: World, set
     rising = _median_latency(after[-third:]) > _median_latency(after[:third])
     speed = _ratio((each.speed for each in evaluation.before), (each.speed for each in after))
     slower = speed is not None and speed < 1 - settings.tolerance
-    worse = then > before * (1 + settings.tolerance) and rising and slower
-    return "worse" if worse else "no clear change"
+    if not (then > before * (1 + settings.tolerance) and rising and slower):
+        return "no clear change"
+    return "unclear" if any(wish.within_batch for wish in evaluation.wishes) else "worse"
 
 
 def _median_latency(readings: Sequence[Reading]) -> float:

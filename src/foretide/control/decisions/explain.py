@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from foretide.control.decisions.decision import Contest, Decision, Effect, Fact, Intervention, Wish
+from foretide.formatting import format_duration
 from foretide.metrics.catalogue import CATALOGUE
 
 _WITHOUT_UNIT = frozenset({"number", "ratio"})
@@ -77,6 +79,8 @@ def summary(decision: Decision) -> str:
 
 def explain(decision: Decision) -> Iterator[Part]:
     """What was seen and forecast, what was wanted and changed by guards, what was chosen, expected and achieved."""
+    if decision.target is not None and decision.target.latency is not None:
+        yield Part("Target", _target(decision, decision.target.quantile, decision.target.latency))
     yield from (Part("Seen", _fact(fact)) for fact in decision.seen)
     yield from (
         Part("Forecast", f"{_fact(fact)} in {number(fact.ahead or 0)} s (by {fact.by})") for fact in decision.forecasts
@@ -95,6 +99,38 @@ def explain(decision: Decision) -> Iterator[Part]:
     )
     if decision.effect is not None:
         yield Part("Achieved", _effect(decision.effect))
+
+
+def _target(decision: Decision, quantile: str, seconds: float) -> str:
+    held = {True: "held", False: "missed", None: "unknown"}[decision.target_held]
+    measured = (
+        "no latency was measured" if decision.measured is None else f"measured {format_duration(decision.measured)}"
+    )
+    return f"{quantile} latency below {format_duration(seconds)}: {held}, {measured}"
+
+
+def account(decisions: Sequence[Decision]) -> list[str]:
+    """What a loop did and did not do, in lines: its changes, and what guards stopped, with the reason given last."""
+    made = [wish for decision in decisions if decision.acted for wish in decision.chosen]
+    advised = [wish for decision in decisions if not decision.acted for wish in decision.chosen]
+    stopped = [done for decision in decisions for done in decision.guards if done.after is None]
+    lines = [f"changes by the control loop: {_counted(each.policy for each in made)}"]
+    lines += [f"advice that was not carried out: {_counted(each.policy for each in advised)}"] if advised else []
+    by_guard = {done.guard: done for done in stopped}
+    lines += [
+        f"stopped by {guard}: {_counted(each.policy for each in stopped if each.guard == guard)}; last "
+        f"'{last.before.describe()}': {last.reason}"
+        for guard, last in by_guard.items()
+    ]
+    problems = dict.fromkeys(problem for decision in decisions for problem in decision.problems)
+    return [*lines, *(f"problem: {problem}" for problem in problems)]
+
+
+def _counted(names: Iterable[str]) -> str:
+    """How often each name occurs: 'none', or '5 (bypass 3, replicas 2)'."""
+    counts = Counter(names)
+    parts = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    return f"{counts.total():,} ({parts})" if counts else "none"
 
 
 def _fact(fact: Fact) -> str:

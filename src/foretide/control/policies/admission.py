@@ -2,8 +2,11 @@
 
 A tuner decides every `period` seconds, from the progress that was committed in the meantime (storm-at-twitter, 3.3). It
 goes on from the limit in force, whatever became of its last wish. A spout without a limit begins with what batches take
-of it, or with what arrives between two batches if that is more. A spout whose limit takes a restart (Kafka) is left
-alone: a tuner finds its limit in many steps, and each would cost a restart.
+of it, or with what arrives between two batches if that is more.
+
+Where a limit takes a restart (Kafka), Storm's tuner is not used: it finds its limit in many steps, and each would cost
+a restart. The latency tuner cuts such a limit in one step, and only if what that saves is more than what the restart
+costs; see `_restart`.
 """
 
 from __future__ import annotations
@@ -17,12 +20,20 @@ from annotated_types import Ge, Gt
 from typing_extensions import Doc
 
 from foretide.bounds import Bounded, Scope
-from foretide.control.actions.registry import SetAdmission
+from foretide.control.actions.registry import Restart, SetAdmission
 from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.world.setup import Setup
 from foretide.control.world.world import World
 from foretide.durations import Seconds
-from foretide.planning.admission import LatencyState, LatencyTuner, Observation, ProgressState, ProgressTuner
+from foretide.formatting import format_duration
+from foretide.planning.admission import (
+    LatencyState,
+    LatencyTuner,
+    Observation,
+    ProgressState,
+    ProgressTuner,
+    TunerMove,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,12 @@ class AdmissionSettings(Bounded):
     period: Annotated[Seconds, Gt(0), Doc("Seconds between two decisions of the tuner; 120 in the paper.")] = 120.0
     min_rows: Annotated[int, Ge(1), Doc("Minimum rows per batch."), Scope.PYTHON_ONLY] = 100
     max_rows: Annotated[int, Ge(1), Doc("Maximum rows per batch."), Scope.PYTHON_ONLY] = 100_000_000
+    useful_for: Annotated[
+        Seconds,
+        Ge(0),
+        Doc("Seconds for which a limit that takes a restart is expected to be useful; the least between two of them."),
+        Scope.PYTHON_ONLY,
+    ] = 600.0
 
     def conflicts(self) -> Iterator[str]:
         """A maximum below the minimum."""
@@ -53,6 +70,7 @@ class TunerPeriod:
         limit: The limit in force when the tuner decided last.
         pending: Most rows that a batch took.
         arrived: Most rows that arrived between two batches.
+        restarted: When a restart for its limit was wished for last.
     """
 
     start: float
@@ -63,6 +81,7 @@ class TunerPeriod:
     latencies: tuple[float, ...] = ()
     pending: float = 0.0
     arrived: float = 0.0
+    restarted: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +91,16 @@ class Admission:
     settings: AdmissionSettings = field(default_factory=AdmissionSettings)
     name: str = "admission"
 
-    @staticmethod
-    def left_alone(setup: Setup) -> str | None:
-        """Which spouts are not tuned, and what to do about it."""
+    def left_alone(self, setup: Setup) -> str | None:
+        """Which spouts are not tuned step by step, and what to do about it."""
         spouts = ", ".join(sorted(setup.admit_by_restart))
         if not spouts:
             return None
+        if self.settings.tuner == "latency":
+            return (
+                f"another admission limit of {spouts} takes a restart: it is set only where the latency that it saves "
+                f"within {format_duration(self.settings.useful_for)} is more than the restart costs"
+            )
         return (
             f"the admission limit of {spouts} is not tuned: each step would cost a restart; set it once with "
             "`foretide admission set SPOUT ROWS --restart`"
@@ -97,7 +120,41 @@ class Admission:
                 period, wish = self._tune(period, world, spout)
                 wishes += [] if wish is None else [wish]
             after[spout] = period
+        for spout in sorted(world.setup.admit_by_restart) if self.settings.tuner == "latency" else ():
+            period = _updated(state.get(spout, TunerPeriod(world.at)), world, spout)
+            if world.at - period.start >= self.settings.period and period.latencies:
+                restart = self._restart(period, world, spout)
+                wishes += [] if restart is None else [restart]
+                period = TunerPeriod(world.at, restarted=period.restarted if restart is None else world.at)
+            after[spout] = period
         return after, wishes
+
+    def _restart(self, period: TunerPeriod, world: World, spout: str) -> Wish | None:
+        """A restart with a lower limit, if it pays.
+
+        Each tuple of the time in which the limit is useful is faster by what latency is above the target. The restart
+        delays what is in flight by its length, and what arrives meanwhile by half of it and again while it is worked
+        off. Where more arrives than is processed, a lower limit makes tuples wait in the topic instead: it never pays.
+        """
+        goal, latency = world.target.latency, _mean(period.latencies) / 1000.0
+        arrival = world.snapshot.value("arrival_rate", spout)
+        if goal is None or arrival is None or arrival > _mean(period.rates):
+            return None
+        tuner = LatencyTuner(goal, max_cut=1.0, min_limit=self.settings.min_rows, max_limit=self.settings.max_rows)
+        limit = world.observed.admission.get(spout) or math.ceil(max(period.pending, period.arrived, 1.0))
+        _, step = tuner.step(tuner.start(limit), Observation(_mean(period.rates), latency, period.pending))
+        pause, useful = Restart.cost.seconds, self.settings.useful_for
+        gain, cost = (latency - goal) * useful, pause * (latency + pause)
+        if step.action is not TunerMove.DECREASE or gain <= cost or world.at - period.restarted < useful:
+            return None
+        reason = (
+            f"{step.reason}; it pays: {gain:,.0f} s saved for each tuple a second within {format_duration(useful)}, "
+            f"against {cost:,.0f} s for a restart of {format_duration(pause)}"
+        )
+        expected = Expectation(f"latency of about {format_duration(goal)}", world.target.metric, goal * 1000)
+        return Wish(
+            self.name, Restart(f"another admission limit of {spout}", admission={spout: step.limit}), reason, expected
+        )
 
     def _tune(self, period: TunerPeriod, world: World, spout: str) -> tuple[TunerPeriod, Wish | None]:
         tuner = self._tuner(world)

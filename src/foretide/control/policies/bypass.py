@@ -9,13 +9,16 @@ on probation: what is then MEASURED decides whether it stays, and each failure d
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from foretide.control.actions.registry import Quarantine, Release, SetSplit
 from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.policies.rerouting import Rerouting
+from foretide.control.policies.worker_cases import WorkerCase, kept_cases, recalled_records
 from foretide.control.policies.worker_health import Suspicion, WorkerHealth
 from foretide.control.policies.worker_records import BypassSettings, WorkerRecord, WorkerRecords
+from foretide.control.world.setup import Observed
 from foretide.control.world.world import World
 
 _MIN_GAIN = 1.25
@@ -33,6 +36,16 @@ class Bypass:
     def start(self) -> WorkerRecords:
         """No worker is suspect."""
         return {}
+
+    def cases(
+        self, before: Iterable[WorkerCase], state: WorkerRecords, observed: Observed, at: float
+    ) -> tuple[WorkerCase, ...]:
+        """What is to be remembered over a restart of the driver."""
+        return kept_cases(before, state, observed, at)
+
+    def recall(self, cases: Iterable[WorkerCase], observed: Observed, at: float) -> WorkerRecords:
+        """The state to begin with after a restart of the driver."""
+        return recalled_records(cases, observed, at)
 
     def wish(self, state: WorkerRecords, world: World) -> tuple[WorkerRecords, list[Wish]]:
         """Compare all workers; take out the worst, and probe those that have waited long enough."""
@@ -169,7 +182,8 @@ class Bypass:
 
     def _take_out(self, worker: str, suspicion: Suspicion, reason: str) -> Wish:
         effect = f"stages no longer wait for it: up to {suspicion.ratio:.1f} times as fast"
-        return Wish(self.name, Quarantine(worker), reason, Expectation(effect, "latency_p99_ms"))
+        expected = Expectation(effect, "latency_p99_ms")
+        return Wish(self.name, Quarantine(worker), reason, expected, within_batch=suspicion.running)
 
 
 def _min_ratio(serving: int) -> float:

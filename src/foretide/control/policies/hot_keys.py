@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,16 +14,21 @@ from typing_extensions import Doc
 from foretide.bounds import Bounded, Scope
 from foretide.control.actions.registry import SetExecutors, SetJoinPlan
 from foretide.control.decisions.decision import Expectation, Wish
-from foretide.control.world.measured import cores_in_service
+from foretide.control.world.measured import NotYet, arrivals, arrivals_ahead, cores_in_service
 from foretide.control.world.world import World
 from foretide.joins.placement.salts import tail_partition
-from foretide.joins.plan import NO_PLAN, JoinCost, JoinPlan, JoinView
+from foretide.joins.plan import NO_PLAN, JoinCost, JoinPlan, JoinView, grown
 from foretide.joins.planning.planner import explain_plan, plan_join, predict
 from foretide.joins.planning.scaling import Joiner, Resources, Scaling, scale
 from foretide.joins.settings import JoinSettings, ScalingSettings, WindowSettings
 
 _GIVE_UP_SHARE = 0.5
 """A plan is given up once LI by the hash alone is below this share of `hot_above`."""
+
+_MAX_GROWTH = 4.0
+_SAME_LOAD = 0.02
+_MAX_LOADS = 1000
+_MEGABYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +75,25 @@ class HotKeySettings(Bounded):
     )
 
 
-PlannedWindows = Mapping[str, int]
-"""The windows that were planned for, by join."""
+@dataclass(frozen=True, slots=True)
+class HotKeyState:
+    """The windows that were planned for, by join, and the load in each cycle of late: its time, and tuples a second."""
+
+    planned: Mapping[str, int] = field(default_factory=dict)
+    loads: tuple[tuple[float, float], ...] = ()
+
+    def with_load(self, world: World) -> HotKeyState:
+        """With the load that is measured now, and without those that are older than any window."""
+        longest = max((view.window for view in world.joins.values()), default=0.0)
+        now = arrivals(world)
+        recent = [(at, load) for at, load in self.loads if world.at - longest <= at < world.at]
+        more = [] if isinstance(now, NotYet) else [(world.at, math.fsum(now.values()))]
+        return replace(self, loads=(*recent, *more)[-_MAX_LOADS:])
+
+    def mean_load(self, since: float) -> float | None:
+        """Tuples a second since a time; None if it is not known."""
+        recent = [load for at, load in self.loads if at > since]
+        return math.fsum(recent) / len(recent) if recent else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +103,37 @@ class HotKeys:
     settings: HotKeySettings = field(default_factory=HotKeySettings)
     name: str = "hot_keys"
 
-    def start(self) -> PlannedWindows:
+    def start(self) -> HotKeyState:
         """Nothing planned yet."""
-        return {}
+        return HotKeyState()
 
-    def wish(self, state: PlannedWindows, world: World) -> tuple[PlannedWindows, list[Wish]]:
+    def wish(self, state: HotKeyState, world: World) -> tuple[HotKeyState, list[Wish]]:
         """A plan for every join that has a new window and no change under way."""
-        planned = dict(state)
+        state = state.with_load(world)
+        planned = dict(state.planned)
         wishes: list[Wish] = []
         for name, view in world.joins.items():
             if view.windows <= planned.get(name, 0) or view.pending is not None or view.problem is not None:
                 continue
             planned[name] = view.windows
-            wishes += self._planned(view, cores_in_service(world))
-        return planned, wishes + (self._scaled(world) if self.settings.scale and world.joins else [])
+            wishes += self._planned(view, cores_in_service(world), self._growth(state, world, view))
+        return replace(state, planned=planned), wishes + (
+            self._scaled(world) if self.settings.scale and world.joins else []
+        )
 
-    def _planned(self, view: JoinView, cores: int) -> list[Wish]:
+    def _growth(self, state: HotKeyState, world: World, view: JoinView) -> float:
+        """How many times the rows of the last window the next one should have, by the forecast of the load."""
+        before = state.mean_load(world.at - view.window)
+        ahead = arrivals_ahead(world, view.window / 2)
+        if self.settings.choice != "forecast" or not before or ahead is None:
+            return 1.0
+        return min(max(ahead / before, 1 / _MAX_GROWTH), _MAX_GROWTH)
+
+    def _planned(self, view: JoinView, cores: int, growth: float) -> list[Wish]:
         """What the planner says, if it says something else than what is in force."""
         is_forecast = self.settings.choice == "forecast" and bool(view.forecast)
         keys, tail = (view.forecast, view.forecast_tail) if is_forecast else (view.keys, view.tail)
+        keys, tail = grown(keys, tail, growth)
         cost = None if view.cost is None else replace(view.cost, cores=cores)
         default = partial(tail_partition, partitions=view.partitions)
         by_hash, now = (predict(plan, keys, tail, default, cost) for plan in (NO_PLAN, view.plan))
@@ -108,13 +143,15 @@ class HotKeys:
         if self.settings.choice == "reactive" and now.imbalance <= self.settings.planning.reactive_above:
             return []
         hot = sorted(keys, key=lambda load: (-load.left * load.right, -load.rows, load.key))
-        plan = plan_join(hot, tail, view.partitions, self.settings.planning, view.plan, view.how, default, cost)
+        planning = replace(self.settings.planning, tuple_bytes=view.row_bytes or self.settings.planning.tuple_bytes)
+        plan = plan_join(hot, tail, view.partitions, planning, view.plan, view.how, default, cost)
         then = predict(plan, keys, tail, default, cost)
         if cost is not None and not self._pays(saved := _saved(then, by_hash, cost), view):
             return self._given_up(view, f"split keys cost more than they save: the join would take {_less(saved)}")
         if plan == view.plan:
             return []
         which = f"forecast by {view.forecast_by}" if is_forecast else "of the last window"
+        which += "" if abs(growth - 1) < _SAME_LOAD else f", and {growth:.2f} times their rows as the load is forecast,"
         return [self._wished(view, plan, now, which, None if cost is None else _saved(then, now, cost))]
 
     def _pays(self, saved: float, view: JoinView) -> bool:
@@ -144,7 +181,9 @@ class HotKeys:
         """
         limits, settings = world.setup.executors, self.settings.scaling
         size = world.setup.cores_per_executor / settings.cores_unit
-        joiners = [joiner for worker in sorted(world.observed.in_service) if (joiner := _joiner(world, worker, size))]
+        megabytes = math.fsum(view.state_bytes for view in world.joins.values()) / _MEGABYTE
+        held = megabytes / (size * settings.memory_unit * max(len(world.observed.in_service), 1))
+        joiners = _joiners(world, size, held)
         if limits is None or not joiners:
             return []
         units = size * limits[1]
@@ -173,8 +212,18 @@ def _less(saved: float) -> str:
     return f"{abs(saved):.0%} {'less' if saved >= 0 else 'more'} time".replace("%", " %")
 
 
+def _joiners(world: World, units: float, held: float) -> list[Joiner]:
+    """Workers as Algorithm 3 sees them, once they were measured.
+
+    `held` is the share of its memory that the state of all joins takes on each, if it were spread evenly: those that
+    get more tuples hold more of it.
+    """
+    measured = [joiner for worker in sorted(world.observed.in_service) if (joiner := _joiner(world, worker, units))]
+    mean = math.fsum(joiner.rate for joiner in measured) / len(measured) if measured else 0.0
+    return [replace(joiner, memory=held * joiner.rate / mean if mean > 0 else held) for joiner in measured]
+
+
 def _joiner(world: World, worker: str, units: float) -> Joiner | None:
-    """A worker as Algorithm 3 sees it, once it was measured."""
     figures = [
         world.snapshot.value(f"worker_{name}", worker)
         for name in ("inbound_queuing_time_ms", "tuple_execution_time_ms", "inbound_tuples_per_second")
@@ -184,4 +233,4 @@ def _joiner(world: World, worker: str, units: float) -> Joiner | None:
         return None
     cpu = sum(world.snapshot.value(f"worker_cpu_{kind}_percent", worker) or 0.0 for kind in ("user", "system"))
     busy = cpu / 100 / max(world.setup.cores_per_executor, 1)
-    return Joiner(worker, (waiting + working) / 1000, rate, units, cpu=busy, memory=0.0)
+    return Joiner(worker, (waiting + working) / 1000, rate, units, cpu=busy)

@@ -3,6 +3,10 @@
 "If the prediction error of a target feature of a worker exceeds a given threshold, stop sending tuples to the machine
 hosting that worker for a certain amount of time." It lets workers back in without a test; `Bypass` probes them. The
 last healthy worker always stays.
+
+The forecast is that of the net of workers. As long as there is none, it is the worker's usual value: the smoothed value
+of its earlier batches, without those in which the error was too large. Where all workers are on one machine, which
+cannot be emptied, the worker alone is bypassed.
 """
 
 from __future__ import annotations
@@ -52,8 +56,29 @@ class PredictionErrorSettings(Bounded):
             yield f"prediction_error.metric must be in the catalogue of metrics, got {self.metric!r}"
 
 
-BypassedUntil = Mapping[str, float]
-"""Until when each host or worker is bypassed."""
+_MIN_VALUES = 3
+_SMOOTHING = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """The usual value of a worker: smoothed over `count` values, the last of which was measured at `at`."""
+
+    value: float
+    count: int
+    at: float
+
+    def after(self, value: float, at: float) -> Usual:
+        """With one more value."""
+        return Usual(_SMOOTHING * self.value + (1 - _SMOOTHING) * value, self.count + 1, at)
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionErrorState:
+    """Until when each host or worker is bypassed, and the usual value of each worker."""
+
+    held: Mapping[str, float] = field(default_factory=dict)
+    usual: Mapping[str, Usual] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,49 +88,76 @@ class PredictionError:
     settings: PredictionErrorSettings = field(default_factory=PredictionErrorSettings)
     name: str = "prediction_error"
 
-    def start(self) -> BypassedUntil:
+    def start(self) -> PredictionErrorState:
         """Nothing is bypassed."""
-        return {}
+        return PredictionErrorState()
 
-    def wish(self, state: BypassedUntil, world: World) -> tuple[BypassedUntil, list[Wish]]:
+    def wish(self, state: PredictionErrorState, world: World) -> tuple[PredictionErrorState, list[Wish]]:
         """Bypass where the error is too large; release when the hold time is over."""
-        held = {place: until for place, until in state.items() if self._workers(place, world)}
+        held = {place: until for place, until in state.held.items() if self._workers(place, world)}
         wishes: list[Wish] = []
-        for place, until in state.items():
+        for place, until in state.held.items():
             if until <= world.at and place in held:
-                wishes.append(Wish(self.name, self._action(place, out=False), "its hold time is over"))
+                wishes.append(Wish(self.name, self._action(place, world, out=False), "its hold time is over"))
                 if not self._workers(place, world) & world.observed.quarantined:
                     del held[place]
-        for worker, reason in self._mispredicted(world).items():
-            place = world.observed.executors[worker] if self.settings.scope == "machine" else worker
+        mispredicted = self._mispredicted(state.usual, world)
+        for worker, reason in mispredicted.items():
+            place = self._place(worker, world)
             others = world.observed.in_service - self._workers(place, world)
             if others:
                 held[place] = world.at + self.settings.hold
                 expected = Expectation(f"no tuples wait there for the next {self.settings.hold:g} s", "latency_p99_ms")
-                wishes.append(Wish(self.name, self._action(place, out=True), reason, expected))
-        return held, wishes
+                wishes.append(Wish(self.name, self._action(place, world, out=True), reason, expected))
+        return PredictionErrorState(held, self._learned(state.usual, mispredicted, world)), wishes
 
-    def _mispredicted(self, world: World) -> dict[str, str]:
+    def _place(self, worker: str, world: World) -> str:
+        """The machine of a worker, unless there is no other one: then the worker itself."""
+        host = world.observed.executors[worker]
+        only = set(world.observed.executors.values()) == {host}
+        return worker if self.settings.scope == "worker" or only else host
+
+    def _mispredicted(self, usual: Mapping[str, Usual], world: World) -> dict[str, str]:
         """Workers whose error is too large, and why."""
         found: dict[str, str] = {}
+        metric = CATALOGUE[self.settings.metric]
         for worker in sorted(world.observed.in_service):
             value = world.snapshot.value(self.settings.metric, worker, within=self.settings.max_age)
-            forecast = world.forecast_for_now.get((self.settings.metric, worker))
+            forecast, words = self._forecast(worker, usual, world)
             if value is None or forecast is None or world.observed.is_drained(worker):
                 continue
             error = abs(value - forecast) if self.settings.either_side else value - forecast
             if error > max(self.settings.threshold * forecast, self.settings.floor):
-                metric = CATALOGUE[self.settings.metric]
-                seen, expected = metric.figure(value), metric.figure(forecast)
-                found[worker] = f"its {metric.words} is {seen} where {expected} was forecast"
+                found[worker] = f"its {metric.words} is {metric.figure(value)} where {metric.figure(forecast)} {words}"
         return found
 
-    def _workers(self, place: str, world: World) -> frozenset[str]:
-        if self.settings.scope == "machine":
-            return world.observed.on_host(place)
-        return frozenset({place}) & frozenset(world.observed.executors)
+    def _forecast(self, worker: str, usual: Mapping[str, Usual], world: World) -> tuple[float | None, str]:
+        """What was forecast for now, or else what is usual; and what it is, in words."""
+        forecast, known = world.forecast_for_now.get((self.settings.metric, worker)), usual.get(worker)
+        if forecast is not None:
+            return forecast, "was forecast"
+        judged = known is not None and known.count >= _MIN_VALUES and worker not in world.observed.young
+        return (known.value if known is not None and judged else None), "is usual"
 
-    def _action(self, place: str, *, out: bool) -> Action:
-        if self.settings.scope == "machine":
-            return QuarantineHost(place) if out else ReleaseHost(place)
-        return Quarantine(place) if out else Release(place)
+    def _learned(
+        self, usual: Mapping[str, Usual], mispredicted: Mapping[str, str], world: World
+    ) -> Mapping[str, Usual]:
+        """The usual values with those measured since, of workers that are as they should be."""
+        learned: dict[str, Usual] = {}
+        for worker in world.observed.executors:
+            before = usual.get(worker)
+            value, at = world.snapshot.figures.get((self.settings.metric, worker), (0.0, float("-inf")))
+            is_new = at > (float("-inf") if before is None else before.at)
+            if is_new and worker in world.observed.in_service - world.observed.young and worker not in mispredicted:
+                learned[worker] = Usual(value, 1, at) if before is None else before.after(value, at)
+            elif before is not None:
+                learned[worker] = before
+        return learned
+
+    def _workers(self, place: str, world: World) -> frozenset[str]:
+        return frozenset({place}) if place in world.observed.executors else world.observed.on_host(place)
+
+    def _action(self, place: str, world: World, *, out: bool) -> Action:
+        if place in world.observed.executors:
+            return Quarantine(place) if out else Release(place)
+        return QuarantineHost(place) if out else ReleaseHost(place)

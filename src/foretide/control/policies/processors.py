@@ -1,15 +1,14 @@
 """Processors as in DRS: hold T_max with the fewest, or minimise latency within K_max; reallocate at most every T_ra.
 
 In a pipeline (real time) an operator's processors are its replicas; see `allocation`. In micro-batches stages take
-turns on all cores, so cores are added and given back, in whole executors; replicas follow the cores. There the model is
-corrected by what is measured: where it is off by a factor for the present allocation, the bound that it has to meet is
-divided by it.
+turns on all cores, so cores are added and given back, in whole executors; replicas follow the cores, and the rows that
+a batch may take follow both; see `batch_allocation`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
@@ -17,7 +16,7 @@ from annotated_types import Ge, Interval
 from typing_extensions import Doc
 
 from foretide.bounds import Bounded, Scope
-from foretide.control.actions.registry import SetExecutors, SetReplicas
+from foretide.control.actions.registry import SetAdmission, SetExecutors, SetReplicas
 from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.policies.allocation import (
     ModelError,
@@ -28,17 +27,26 @@ from foretide.control.policies.allocation import (
     present,
     slots_left,
 )
+from foretide.control.policies.batch_allocation import (
+    BatchPlanner,
+    Choice,
+    describe,
+    model_error,
+)
 from foretide.control.policies.splits import scale
-from foretide.control.world.measured import FRESH, NotYet, Variation, arrivals, batch_costs, network
+from foretide.control.world.measured import FRESH, NotYet, Variation, arrivals, batch_observation, network
 from foretide.control.world.setup import Target
 from foretide.control.world.world import World
 from foretide.durations import Seconds
-from foretide.errors import BatchOverloadError, LatencyOutOfReachError
 from foretide.formatting import format_duration
-from foretide.planning.batches import BatchPlan, batch_model, min_cores, plan_batches
 from foretide.planning.reallocation import Goals
-from foretide.queueing.model import BatchCosts
-from foretide.queueing.network import Network
+from foretide.queueing.learned_batches import MAX_BATCHES, BatchObservation, learn
+
+_SUDDEN = 1.2
+"""A load that has grown by more than this factor since the last cycle is planned for in the next one."""
+
+_CONFIRMED = 3
+"""Plans in a row that have to be above the target before an executor is added that the model does not ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +55,15 @@ class ProcessorSettings(Bounded):
 
     section: ClassVar[str] = "processors"
 
-    period: Annotated[Seconds, Ge(0), Doc("Seconds between two plans; by default 2 in real time.")] = 10.0
+    period: Annotated[Seconds, Ge(0), Doc("Seconds between two plans.")] = 2.0
     min_interval: Annotated[
-        Seconds, Ge(0), Doc("T_ra, minimum seconds between two reallocations; by default 5 in real time.")
-    ] = 60.0
+        Seconds,
+        Ge(0),
+        Doc(
+            "T_ra, minimum seconds between two reallocations; by default 5 in real time. In micro-batches it holds for "
+            "what is given back."
+        ),
+    ] = 15.0
     pause: Annotated[
         Seconds,
         Ge(0),
@@ -81,6 +94,14 @@ class ProcessorSettings(Bounded):
     smoothing: Annotated[
         float, Interval(ge=0, lt=1), Doc("Weight of the past in the measured latency."), Scope.ADVANCED
     ] = 0.5
+    lead: Annotated[
+        Seconds, Ge(0), Doc("Seconds until an executor that was asked for runs tasks."), Scope.PYTHON_ONLY
+    ] = 5.0
+    headroom: Annotated[
+        float,
+        Interval(gt=0, le=1),
+        Doc("Share of the latency target that a plan may use, in micro-batches; the rest is for noise."),
+    ] = 0.85
 
     def conflicts(self) -> Iterator[str]:
         """An allocation that is useful for less time than it stays."""
@@ -103,6 +124,11 @@ class ProcessorState:
         error: How far the model of a pipeline has been off.
         waits_for: What is not known yet, in words; None if nothing is missing.
         last: Mean latency of the plan before, in seconds, in a pipeline.
+        batches: The last micro-batches, from which their cost is learnt.
+        factor: Measured latency over the modelled one, of micro-batches.
+        load: Rows a second that the last cycle was to plan for.
+        batches_above: Plans in a row in which latency was above the target although the model would stay.
+        notice: That the target is out of reach, in words; None if it is not.
     """
 
     planned: float = -math.inf
@@ -113,6 +139,11 @@ class ProcessorState:
     error: ModelError = field(default_factory=ModelError)
     waits_for: str | None = None
     last: float | None = None
+    batches: tuple[BatchObservation, ...] = ()
+    factor: float = 1.0
+    load: float | None = None
+    batches_above: int = 0
+    notice: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +159,8 @@ class Processors:
 
     def wish(self, state: ProcessorState, world: World) -> tuple[ProcessorState, list[Wish]]:
         """Once a period, the allocation that DRS proposes, if any."""
+        if world.setup.mode == "micro-batch":
+            return self._micro_batches(_observed(state, world), world)
         latency = world.snapshot.value("latency_mean_ms", within=FRESH)
         if latency is None or world.at - state.planned < self.settings.period:
             return state, []
@@ -135,17 +168,7 @@ class Processors:
         smooth = seconds if state.latency is None else self._smoothed(state.latency, seconds)
         ratio = self._ratio(state, seconds, world)
         state = replace(_reallocated(state, world), planned=world.at, latency=smooth, ratio=ratio)
-        if world.setup.mode == "pipeline":
-            return self._pipeline(state, seconds, world)
-        rates = arrivals(world, self.settings.horizon)
-        measured = rates if isinstance(rates, NotYet) else network(world, rates)
-        if (
-            isinstance(measured, NotYet)
-            or measured.external_rate == 0
-            or world.at - state.reallocated < self.settings.min_interval
-        ):
-            return state, []
-        return state, self._batches(measured, smooth, ratio or 1.0, world)
+        return self._pipeline(state, seconds, world)
 
     def _ratio(self, state: ProcessorState, mean: float, world: World) -> float | None:
         """The measured quantile that the target speaks of over the mean, smoothed; None before it is measured."""
@@ -197,87 +220,105 @@ class Processors:
     def _smoothed(self, before: float, value: float) -> float:
         return self.settings.smoothing * before + (1 - self.settings.smoothing) * value
 
-    def _replicas(self, wanted: Mapping[str, int], reason: str, expected: Expectation, world: World) -> list[Wish]:
-        return [
-            Wish(self.name, SetReplicas(edge, min(wanted[part.name], part.pool)), reason, expected)
-            for edge, part in world.setup.by_edge.items()
-        ]
-
     # ---- micro-batches
 
-    def _batches(self, measured: Network, latency: float, ratio: float, world: World) -> list[Wish]:
-        costs = batch_costs(world)
-        if isinstance(costs, NotYet):
-            return []
-        pools = {part.name: part.pool if part.edge else world.replicas(part.name) for part in world.setup.operators}
-        try:
-            plan, why = self._plan(measured, costs, latency, _of_mean(world, ratio), pools)
-        except (LatencyOutOfReachError, BatchOverloadError) as error:
-            plan, why = None, f"{error}: as many as allowed"
-        cores = self._max_cores(world, costs) if plan is None else plan.cores
-        replicas = {name: min(pool, cores) for name, pool in pools.items()} if plan is None else plan.replicas
-        reason = f"{_measured(world.target, latency, ratio)}; {why}"
-        value = None if plan is None else plan.steady.mean_latency * ratio
+    def _micro_batches(self, state: ProcessorState, world: World) -> tuple[ProcessorState, list[Wish]]:
+        """Once a period, the fewest executors that hold the target, and replicas and admission for them."""
+        if world.at - state.planned < self.settings.period:
+            return state, []
+        now, ahead = arrivals(world), arrivals(world, self.settings.horizon)
+        if isinstance(now, NotYet) or isinstance(ahead, NotYet) or not sum(ahead.values()):
+            return state, []
+        rate, before = sum(ahead.values()), state.load
+        state = replace(state, load=rate)
+        if before is not None and rate > _SUDDEN * before:  # seen in part: the next batch has all of it
+            return state, []
+        learned = learn(state.batches)
+        if learned is None:
+            return state, []
+        held = world.snapshot.value(world.target.metric, within=FRESH)
+        latency = None if held is None else held / 1000.0
+        error = None if latency is None else model_error(learned, world, sum(now.values()), latency)
+        factor = state.factor if error is None else self._smoothed(state.factor, error)
+        above = latency is not None and error is not None and latency > (world.target.latency or math.inf)
+        state = replace(
+            _reallocated(state, world),
+            planned=world.at,
+            latency=latency,
+            factor=factor,
+            batches_above=state.batches_above + 1 if above else 0,
+        )
+        planner = BatchPlanner(learned, world, rate, self.settings.lead, factor, self.settings.headroom)
+        choice, why = self._choice(state, planner)
+        missed = world.target.latency is not None and choice.latency > world.target.latency
+        notice = planner.out_of_reach() if missed and planner.cheapest() is None else None
+        return replace(state, notice=notice), self._wished(choice, why, planner, latency)
+
+    def _choice(self, state: ProcessorState, planner: BatchPlanner) -> tuple[Choice, str]:
+        """The allocation to have: more where the target is or will be missed, fewer where they would do as well."""
+        target, present = planner.world.target, planner.choice(planner.present)
+        if target.latency is None:
+            return present, "there is no latency target: the best use of the executors there are"
+        wanted = planner.cheapest_that_settles()
+        if wanted is None:
+            return planner.fastest(), "no allowed number of executors is expected to hold the target"
+        fewest, most = wanted.executors or 0, planner.executors[1]
+        if fewest > planner.present:
+            return wanted, "fewer executors are not expected to hold the target"
+        if state.batches_above >= _CONFIRMED and planner.present < most:
+            return planner.choice(planner.present + 1), "above the target although the model would stay: one more"
+        if fewest < planner.present and self._may_give_back(state, planner.world):
+            return wanted, "fewer executors are expected to hold the target"
+        return present, "the executors stay"
+
+    def _may_give_back(self, state: ProcessorState, world: World) -> bool:
+        """Whether T_ra is over, and latency below T_min where one is set."""
+        if world.at - state.reallocated < self.settings.min_interval or state.latency is None:
+            return False
+        return state.latency < (world.target.relaxed or world.target.latency or 0.0)
+
+    def _wished(self, choice: Choice, why: str, planner: BatchPlanner, latency: float | None) -> list[Wish]:
+        world, target = planner.world, planner.world.target
+        known = "" if latency is None else f"{target.quantile} latency is {format_duration(latency)}; "
+        goal = "" if target.latency is None else f"the target is {format_duration(target.latency)}; "
+        reason = f"{known}{goal}{why}; {describe(planner, choice)}"
+        value = choice.latency if math.isfinite(choice.latency) else None
         words = "as fast as the cluster allows"
         if value is not None:
-            words = f"{world.target.quantile} latency of about {format_duration(value)}"
-        expected = Expectation(words, world.target.metric, None if value is None else value * 1000)
-        wishes = self._replicas(replicas, reason, expected, world)
-        if world.setup.executors is not None:
+            words = f"{target.quantile} latency of about {format_duration(value)}"
+        expected = Expectation(words, target.metric, None if value is None else value * 1000)
+        cores = planner.choice(planner.present).cores  # replicas follow executors once these have come or gone
+        wishes = [
+            Wish(self.name, SetReplicas(edge, min(part.pool, cores)), reason, expected, urgent=True)
+            for edge, part in world.setup.by_edge.items()
+        ]
+        if choice.executors is not None:
             out = len(world.observed.executors) - len(world.observed.in_service)
-            count = math.ceil(cores / world.setup.cores_per_executor) + out
-            wishes.append(Wish(self.name, SetExecutors(max(count, 1)), reason, expected))
-        return wishes
+            wishes.append(Wish(self.name, SetExecutors(max(choice.executors + out, 1)), reason, expected))
+        return wishes + self._admitted(choice, planner, reason, expected)
 
-    def _plan(
-        self, measured: Network, costs: BatchCosts, latency: float, world: World, pools: Mapping[str, int]
-    ) -> tuple[BatchPlan, str]:
-        """The plan for T_max where it is missed or undercut by far; else the best use of the cores there are."""
-        goal, max_cores = world.target.latency, self._max_cores(world, costs)
-        if goal is None or world.setup.executors is None:
-            chosen = min(max_cores, costs.cores) if world.target.budget is None else max_cores
-            return plan_batches(measured, replace(costs, cores=chosen), pools), f"the best use of {chosen} cores"
-        if world.target.relaxed <= latency <= goal:
-            return plan_batches(measured, costs, pools), "within the target: the best use of the cores there are"
-        error = self._model_error(measured, costs, latency, world, pools)
-        plan = min_cores(measured, costs, goal / error, pools)
-        if latency > goal and plan.cores <= costs.cores:
-            plan = plan_batches(measured, replace(costs, cores=min(costs.cores + 1, max_cores)), pools)
-        if plan.cores > max_cores:
-            plan = plan_batches(measured, replace(costs, cores=max_cores), pools)
-        side, bound = ("above", goal) if latency > goal else ("below", world.target.relaxed)
-        why = f"{plan.cores} cores are the fewest that do (measured {error:.2f} x the model)"
-        return plan, f"a mean {side} {format_duration(bound)}: {why}"
+    def _admitted(self, choice: Choice, planner: BatchPlanner, reason: str, expected: Expectation) -> list[Wish]:
+        """The rows that a batch may take, for the one spout of a query whose limit can be changed while it runs."""
+        setup, observed = planner.world.setup, planner.world.observed
+        spouts = sorted(setup.can_admit)
+        if len(spouts) != 1 or len(setup.spouts) != 1 or planner.world.target.latency is None:
+            return []
+        [spout] = spouts
+        limit = planner.admission(choice, observed.admission.get(spout))
+        return [Wish(self.name, SetAdmission(spout, limit), reason, expected)]
 
-    def _model_error(
-        self, measured: Network, costs: BatchCosts, latency: float, world: World, pools: Mapping[str, int]
-    ) -> float:
-        """Measured latency over the model's for the present allocation; 1 where the model says that it cannot run."""
-        active = {name: min(world.replicas(name), pools[name]) for name in measured.names}
-        try:
-            model = batch_model(measured, costs, active, pools).steady(measured.external_rate).mean_latency
-        except BatchOverloadError:
-            return 1.0
-        return min(max(latency / model, 0.5), 4.0) if model > 0 else 1.0
 
-    def _max_cores(self, world: World, costs: BatchCosts) -> int:
-        cluster = (
-            costs.cores if world.setup.executors is None else world.setup.executors[1] * world.setup.cores_per_executor
-        )
-        return cluster if world.target.budget is None else min(cluster, world.target.budget)
+def _observed(state: ProcessorState, world: World) -> ProcessorState:
+    """With the last batch, if that is a new one."""
+    last = state.batches[-1].number if state.batches else None
+    batch = None if world.batch == last else batch_observation(world)
+    return state if batch is None else replace(state, batches=(*state.batches, batch)[-MAX_BATCHES:])
 
 
 def _measured(target: Target, latency: float, ratio: float) -> str:
     """The latency that the target speaks of, from the mean and the ratio to it."""
     said = f"{target.quantile} latency is {format_duration(latency * ratio)}"
     return said if target.quantile == "mean" else f"{said}, {ratio:.2f} times the mean"
-
-
-def _of_mean(world: World, ratio: float) -> World:
-    """The world with a target for the mean, which the model of batches speaks of."""
-    target = world.target
-    latency = None if target.latency is None else target.latency / ratio
-    return replace(world, target=replace(target, latency=latency, relaxed=target.relaxed / ratio))
 
 
 def _is_one_peak(last: float | None, mean: float, now: Present, target: Target) -> bool:

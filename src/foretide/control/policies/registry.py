@@ -10,6 +10,7 @@ from foretide.control.policies.admission import Admission, AdmissionSettings
 from foretide.control.policies.baselines import Reactive, ReactiveSettings, Static
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
+from foretide.control.policies.load_aware import LoadAwareSettings, LoadAwareSplits
 from foretide.control.policies.prediction_error import PredictionError, PredictionErrorSettings
 from foretide.control.policies.processors import Processors, ProcessorSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
@@ -30,6 +31,7 @@ POLICIES: Mapping[str, PolicyKind] = {
     "processors": PolicyKind(Processors, ProcessorSettings),
     "admission": PolicyKind(Admission, AdmissionSettings),
     "hot_keys": PolicyKind(HotKeys, HotKeySettings),
+    "load_aware": PolicyKind(LoadAwareSplits, LoadAwareSettings),
     "reactive": PolicyKind(Reactive, ReactiveSettings),
     "static": PolicyKind(Static),
 }

@@ -22,6 +22,7 @@ from typing_extensions import Doc
 
 from foretide.bounds import Bounded, Scope
 from foretide.control.decisions.decision import Expectation, Wish
+from foretide.control.policies.larger_pools import PoolState, larger_pools
 from foretide.control.policies.splits import scale
 from foretide.control.world.measured import NotYet, arrivals, network
 from foretide.control.world.world import World
@@ -30,6 +31,8 @@ from foretide.planning.replicas import ReplicaFlow, ReplicaInput, ReplicaPlan, p
 from foretide.queueing.network import Network
 
 _FRESH = 10.0
+_CHANGING = 0.05
+"""A plan waits for one more cycle if the load is changing by more than this share: it may be seen in part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,14 @@ class ReplicaSettings(Bounded):
         ),
         Scope.ADVANCED,
     ] = 0.2
+    restart_horizon: Annotated[
+        Seconds | None,
+        Gt(0),
+        Doc(
+            "A pool that is too small for the load is made larger by a restart, if tuples would otherwise wait longer "
+            "after this many seconds than a restart takes; at most one restart in that time. none never restarts."
+        ),
+    ] = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +86,7 @@ class ReplicaState:
     planned: float = -math.inf
     load: float | None = None
     before: float | None = None
+    pools: PoolState = field(default_factory=PoolState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +107,12 @@ class Replicas:
         if isinstance(rates, NotYet):
             return state, []
         load = sum(rates.values())
-        unconfirmed = state.before is None and self._is_sudden(state.load, load)
+        due = world.at - state.planned >= self.settings.period
+        share = min(_CHANGING, self.settings.sudden_change or 0.0) if due else None
+        unconfirmed = state.before is None and self._is_sudden(state.load, load, share)
         confirmed = state.before is not None and self._is_sudden(state.before, load)
         updated = replace(state, load=load, before=state.load if unconfirmed else None)
-        if unconfirmed or (world.at - state.planned < self.settings.period and not confirmed):
+        if unconfirmed or not (due or confirmed):
             return updated, []
         measured = network(world, rates)
         if isinstance(measured, NotYet):
@@ -106,12 +120,23 @@ class Replicas:
         plans = self._plans(world, measured, rates)
         planned = [(edge, plans[part.name]) for edge, part in world.setup.by_edge.items() if part.name in plans]
         wished = [self._wished(world, edge, plan) for edge, plan in planned]
-        return replace(updated, planned=world.at), [wish for wish in wished if wish is not None]
+        updated, restart = self._restart(replace(updated, planned=world.at), plans, world)
+        return updated, [wish for wish in (restart, *wished) if wish is not None]
 
-    def _is_sudden(self, before: float | None, load: float) -> bool:
+    def _restart(
+        self, state: ReplicaState, plans: Mapping[str, ReplicaPlan], world: World
+    ) -> tuple[ReplicaState, Wish | None]:
+        """A restart with larger pools, where that pays."""
+        if self.settings.restart_horizon is None:
+            return state, None
+        pools, wish = larger_pools(self.name, state.pools, plans, world, self.settings.restart_horizon)
+        return replace(state, pools=pools), wish
+
+    def _is_sudden(self, before: float | None, load: float, share: float | None = None) -> bool:
+        """Whether the load has changed by more than a share, that of the settings by default."""
         if self.settings.sudden_change is None or before is None:
             return False
-        return abs(load - before) > self.settings.sudden_change * max(before, load)
+        return abs(load - before) > (self.settings.sudden_change if share is None else share) * max(before, load)
 
     def _plans(self, world: World, measured: Network, rates: Mapping[str, float]) -> dict[str, ReplicaPlan]:
         """Replicas that the load needs, and those that the backlog may add."""

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 from typing_extensions import Doc
 
 from foretide.bounds import Bounded
 from foretide.control.world.world import World
+from foretide.durations import Seconds
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.from_batch import SLOWNESS
+from foretide.metrics.running_tasks import RUNNING_SLOWNESS
 
 _MIN_RATIO_TO_PEERS = 1.2
 """A worker that deviates from its forecast is suspect only if it also deviates from its peers: load affects all."""
@@ -33,6 +35,9 @@ class HealthMetric(Bounded):
     unless: Annotated[
         str | None, Doc("A metric that tells the same better; where it is known of any worker, this one is not used.")
     ] = None
+    max_age: Annotated[
+        Seconds | None, Gt(0), Doc("Seconds after which a value is too old; none for those of the policy.")
+    ] = None
 
     def conflicts(self) -> Iterator[str]:
         """A metric that does not exist."""
@@ -42,21 +47,27 @@ class HealthMetric(Bounded):
 
 HEALTH_METRICS = (
     HealthMetric(SLOWNESS),
+    HealthMetric(RUNNING_SLOWNESS, max_age=2.0),
     HealthMetric("worker_tuple_execution_time_ms", unless=SLOWNESS),
     HealthMetric("worker_inbound_queuing_time_ms", 100.0, unless=SLOWNESS),
 )
-"""Time for the tuples that a worker was given. Where that is not known, time per tuple, and time before a tuple is
-taken up; these tell less, because a worker also waits for what a slow one has to send it.
+"""Time for the tuples that a worker was given, in the last batch and in one that is late. Where that is not known, time
+per tuple, and time before a tuple is taken up; these tell less, because a worker also waits for what a slow one has to
+send it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """How many times its reference a worker's metric is, and a description. `forecast` if only a forecast says so."""
+    """How many times its reference a worker's metric is, and a description.
+
+    `forecast` if only a forecast says so, `running` if it was seen in a batch that has not ended.
+    """
 
     ratio: float
     description: str
     forecast: bool = False
+    running: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +85,9 @@ class WorkerHealth:
         """The highest ratio of each worker in service; without those of which nothing newer than `since` is known."""
         found: dict[str, Suspicion] = {}
         for metric in self.metrics:
-            values = self._values(world, metric.metric, since)
-            better = None if metric.unless is None else self._values(world, metric.unless, {})
+            max_age = self.max_age if metric.max_age is None else metric.max_age
+            values = self._values(world, metric.metric, since, max_age)
+            better = None if metric.unless is None else self._values(world, metric.unless, {}, max_age)
             if len(values) <= 1 or better:
                 continue
             forecasts = self._forecasts(world, metric.metric, values)
@@ -90,11 +102,11 @@ class WorkerHealth:
                         found[worker] = suspicion
         return found
 
-    def _values(self, world: World, metric: str, since: Mapping[str, float]) -> dict[str, float]:
+    def _values(self, world: World, metric: str, since: Mapping[str, float], max_age: float) -> dict[str, float]:
         found: dict[str, float] = {}
         for worker in sorted(world.observed.in_service - world.observed.young):
             value, measured = world.snapshot.figures.get((metric, worker), (0.0, float("-inf")))
-            if measured > since.get(worker, float("-inf")) and world.at - measured <= self.max_age:
+            if measured > since.get(worker, float("-inf")) and world.at - measured <= max_age:
                 found[worker] = value
         return found
 
@@ -109,10 +121,10 @@ def _measured(world: World, metric: HealthMetric, worker: str, value: float, pee
     """What is measured, compared with the peers and with what was forecast for now."""
     name, known = metric.metric, CATALOGUE[metric.metric]
     description = f"its {known.words} is {known.figure(value)}, that of its peers {known.figure(peers)}"
-    yield Suspicion(_ratio(value, peers, metric.floor), description)
+    yield Suspicion(_ratio(value, peers, metric.floor), description, running=name == RUNNING_SLOWNESS)
     forecast = world.forecast_for_now.get((name, worker))
-    may_vote = world.forecasts.trusted(name, worker) is not None
-    if forecast is not None and may_vote and value > _MIN_RATIO_TO_PEERS * peers:
+    trusted = (name, worker) in world.forecasts.by_series
+    if forecast is not None and trusted and value > _MIN_RATIO_TO_PEERS * peers:
         description = f"its {known.words} is {known.figure(value)} where {known.figure(forecast)} was forecast"
         yield Suspicion(_ratio(value, forecast, metric.floor), description)
 

@@ -28,6 +28,7 @@ from foretide.control.actions.registry import (
 )
 from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
 from foretide.control.world.setup import Observed, shares
+from foretide.metrics.from_batch import SLOWNESS, relative_times
 from foretide.metrics.snapshot import Key, Snapshot
 from foretide.simulation.batches import BatchRun, Cores, FluidRows, MicroBatches, RowLoad, RowSource
 from foretide.simulation.results import Records
@@ -164,6 +165,19 @@ class SimulatedQuery:
                 for core, work, took in zip(*(column.tolist() for column in columns), strict=True):
                     self._add_speed(self._cores[index][core], work, took)
 
+    def _tasks(self, run: BatchRun) -> Iterator[tuple[str, str, float, float]]:
+        """The tasks of a batch with work: executor, operator, how long it took (ms), and how much work it was."""
+        for index, stage in run.stages.items():
+            name = self.scenario.network.names[index]
+            if stage.cores is None:
+                done = float(stage.work.sum()) / len(self._serving)
+                yield from ((executor, name, 1000 * done, done) for executor in self._serving if done > 0)
+                continue
+            columns = (stage.cores, stage.work, stage.ends - stage.starts)
+            for core, work, took in zip(*(column.tolist() for column in columns), strict=True):
+                if work > 0:
+                    yield self._cores[index][core], name, 1000 * took, work
+
     def _add_speed(self, executor: str, work: float, took: float) -> None:
         self._speeds[executor][0] += work
         self._speeds[executor][1] += took
@@ -246,6 +260,8 @@ class SimulatedQuery:
             work, took = self._speeds.get(executor, (0.0, 0.0))
             if work > 0:
                 yield ("worker_tuple_execution_time_ms", executor), mean * took / work * 1000
+        for executor, slowness in relative_times(list(self._tasks(batch.run))).items():
+            yield (SLOWNESS, executor), slowness
 
     def _of_operator(self, name: str, batch: SimulatedBatch, interval: float) -> Iterator[tuple[Key, float]]:
         tuples = batch.rows * self.scenario.visits[name]
@@ -260,6 +276,7 @@ class SimulatedQuery:
         active = self._active(name) if share is None else self.scenario.pools[name]
         yield ("service_time_ms", name), 1000 / self.scenario.network.operator(name).service_rate
         yield ("processed", name), tuples
+        yield ("active_tasks", name), float(min(active, len(stage.work)))
         yield ("utilization", name), float(stage.work.sum()) / (interval * active)
         yield ("capacity", name), float((stage.ends - stage.starts).max(initial=0.0)) / interval
 

@@ -41,6 +41,7 @@ class ControlScenario:
         executor_delay: Seconds from the request for an executor until it is there.
         mode: `micro-batch`, or `pipeline` for real time: see `pipeline`.
         batch_seconds: How long tasks stay where they are, in a pipeline.
+        balance_every: Seconds after which each load-aware edge is split again, by operator.
     """
 
     network: Network
@@ -57,6 +58,7 @@ class ControlScenario:
     name: str = "simulated"
     mode: Mode = "micro-batch"
     batch_seconds: float = 60.0
+    balance_every: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not any(self.network.external.values()):
@@ -92,7 +94,13 @@ class ControlScenario:
     def setup(self) -> Setup:
         """What a control loop knows of it."""
         operators = tuple(
-            OperatorSetup(name, self.pools[name], None if name in self.spouts else name, name in self.spouts)
+            OperatorSetup(
+                name,
+                self.pools[name],
+                None if name in self.spouts else name,
+                name in self.spouts,
+                balance_every=self.balance_every.get(name),
+            )
             for name in self.network.names
         )
         return Setup(

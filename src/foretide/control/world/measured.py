@@ -1,4 +1,4 @@
-"""Models made from what was measured: a network for planning, and the cost of a micro-batch.
+"""Models made from what was measured: a network for planning, and micro-batches from which to learn their cost.
 
 What is not known yet is reported, never guessed.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from foretide.control.world.setup import OperatorSetup
 from foretide.control.world.world import World
-from foretide.queueing.model import BatchCosts
+from foretide.queueing.learned_batches import BatchObservation, StageObservation
 from foretide.queueing.network import Flow, Network, Operator
 
 FRESH = 120.0
@@ -43,6 +43,18 @@ def arrivals(world: World, horizon: float | None = None, quantile: float | None 
         else:
             rates[spout] = max(now or 0.0, expected or 0.0)
     return NotYet(tuple(missing)) if missing or not rates else rates
+
+
+def arrivals_ahead(world: World, horizon: float) -> float | None:
+    """Tuples a second that are forecast for all spouts together, less or more than now; None without a forecast.
+
+    A spout without a trusted forecast counts as it is measured.
+    """
+    ahead = [world.forecasts.expected("arrival_rate", spout, horizon) for spout in world.setup.spouts]
+    now = [world.snapshot.value("arrival_rate", spout, within=FRESH) for spout in world.setup.spouts]
+    loads = [then if then is not None else measured for then, measured in zip(ahead, now, strict=True)]
+    known = [load for load in loads if load is not None]
+    return sum(known) if len(known) == len(loads) and any(then is not None for then in ahead) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +133,24 @@ def cores_in_service(world: World) -> int:
     return max(1, len(world.observed.in_service)) * world.setup.cores_per_executor
 
 
-def batch_costs(world: World) -> BatchCosts | NotYet:
-    """What a batch costs apart from its rows: its length less the time that the slowest task of each stage ran.
+def batch_observation(world: World) -> BatchObservation | None:
+    """The last batch, as far as its cost can be learnt from it; None if something of it is not known."""
+    snapshot = world.snapshot
+    length = snapshot.value("batch_duration_ms", within=FRESH)
+    rows, rate = snapshot.value("input_rows", within=FRESH), snapshot.value("input_rows_per_second", within=FRESH)
+    if length is None or world.batch is None or not rows or not rate:
+        return None
+    stages = {part.name: _stage(world, part.name, rows / rate) for part in world.setup.operators}
+    known = {name: stage for name, stage in stages.items() if stage is not None}
+    if not known:
+        return None
+    return BatchObservation(world.batch, rows, length / 1000.0, cores_in_service(world), known)
 
-    Pools cannot change while the query runs, so what their tasks cost is part of the fixed cost.
-    """
-    length = world.snapshot.value("batch_duration_ms", within=FRESH)
-    rows = world.snapshot.value("input_rows", within=FRESH)
-    rate = world.snapshot.value("input_rows_per_second", within=FRESH)
-    shares = [world.snapshot.value("capacity", part.name, within=FRESH) for part in world.setup.operators]
-    if length is None or rows is None or not rate or None in shares:
-        return NotYet(("batch_duration_ms, input_rows and the capacity of every operator",))
-    interval = rows / rate
-    working = sum(share for share in shares if share is not None) * interval
-    return BatchCosts(
-        cores_in_service(world), fixed_cost=max(length / 1000.0 - working, 0.0), trigger=world.setup.trigger
-    )
+
+def _stage(world: World, name: str, interval: float) -> StageObservation | None:
+    metrics = ("processed", "active_tasks", "utilization", "capacity")
+    found = [world.snapshot.value(metric, name, within=FRESH) for metric in metrics]
+    rows, active, utilization, capacity = (value or 0.0 for value in found)
+    if None in found or active < 1:
+        return None
+    return StageObservation(rows, int(active), utilization * interval * active, capacity * interval)

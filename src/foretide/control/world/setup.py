@@ -5,8 +5,8 @@ What is in force is as Spark reports it: not what was planned, and not what was 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
@@ -32,6 +32,7 @@ class OperatorSetup:
         edge: The edge in front of it whose route can be changed; None if there is none.
         spout: Whether it reads from outside.
         stateful: Whether it keeps state; its tasks then stay where they are.
+        balance_every: Seconds after which a load-aware edge is split again; None if it is not load-aware.
     """
 
     name: str
@@ -39,6 +40,7 @@ class OperatorSetup:
     edge: str | None = None
     spout: bool = False
     stateful: bool = False
+    balance_every: float | None = None
 
     def __post_init__(self) -> None:
         if self.pool < 1:
@@ -59,6 +61,8 @@ class Setup:
         can_quarantine: Whether executors can be taken out and let back in.
         can_admit: Spouts whose admission limit can be changed while they run.
         admit_by_restart: Spouts whose admission limit takes a restart.
+        can_enlarge: Whether a restart can give edges larger pools.
+        can_repartition: Whether a restart can give Spark's state another number of partitions.
         slots: Slots that all tasks of a pipeline need at the same time; 0 where tasks take turns.
     """
 
@@ -73,6 +77,8 @@ class Setup:
     can_admit: frozenset[str] = frozenset()
     admit_by_restart: frozenset[str] = frozenset()
     slots: int = 0
+    can_enlarge: bool = False
+    can_repartition: bool = False
 
     @cached_property
     def by_name(self) -> dict[str, OperatorSetup]:
@@ -88,6 +94,22 @@ class Setup:
     def spouts(self) -> tuple[str, ...]:
         """Operators that read from outside."""
         return tuple(operator.name for operator in self.operators if operator.spout)
+
+    def with_held(self, held: Collection[str], observed: Observed) -> Setup:
+        """The setup in which held edges and limits are fixed: policies plan with them, and leave them alone."""
+        if not held:
+            return self
+        fixed = tuple(
+            replace(part, edge=None, pool=observed.replicas(part.edge) or part.pool)
+            if part.edge is not None and f"edge {part.edge}" in held
+            else part
+            for part in self.operators
+        )
+        limits = {f"spout {spout}": spout for spout in (*self.can_admit, *self.admit_by_restart)}
+        kept = frozenset(spout for subject, spout in limits.items() if subject in held)
+        return replace(
+            self, operators=fixed, can_admit=self.can_admit - kept, admit_by_restart=self.admit_by_restart - kept
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ What is planned, requested and observed is kept apart by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from foretide.control.actions.registry import Action
 from foretide.control.world.setup import Observed, Setup, Target, full_tasks
@@ -37,13 +37,10 @@ class Forecast:
     Attributes:
         by: The model that made it.
         points: At least one, in order of time.
-        may_vote: False if its maker knows that it does worse than the last value. The loop's own scores may take the
-            vote from any other.
     """
 
     by: str
     points: tuple[ForecastPoint, ...]
-    may_vote: bool | None = None
 
     def at(self, seconds: float) -> ForecastPoint:
         """The point nearest to a horizon."""
@@ -52,32 +49,14 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Forecasts:
-    """All forecasts by series: metric and subject."""
+    """Forecasts by series: metric and subject. Policies see those that the loop trusts."""
 
     by_series: Mapping[Key, Forecast] = field(default_factory=dict)
 
-    def trusted(self, metric: str, subject: str) -> Forecast | None:
-        """The forecast of a series, if there is one that may vote."""
-        found = self.by_series.get((metric, subject))
-        return found if found is not None and found.may_vote is not False else None
-
     def expected(self, metric: str, subject: str, seconds: float, quantile: float | None = None) -> float | None:
-        """The value expected at a horizon; None without a forecast that may vote."""
-        forecast = self.trusted(metric, subject)
+        """The value expected at a horizon; None without a forecast."""
+        forecast = self.by_series.get((metric, subject))
         return None if forecast is None else forecast.at(seconds).value(quantile)
-
-    def with_plain(self, values: Mapping[Key, float], seconds: float) -> Forecasts:
-        """With plain values (the forecasts of a snapshot) for series that have no forecast."""
-        plain = {key: Forecast("snapshot", (ForecastPoint(seconds, value),)) for key, value in values.items()}
-        return Forecasts({**plain, **self.by_series}) if plain else self
-
-    def without_votes(self, keys: frozenset[Key]) -> Forecasts:
-        """With the vote taken from some."""
-        if not keys:
-            return self
-        return Forecasts(
-            {key: replace(each, may_vote=False) if key in keys else each for key, each in self.by_series.items()}
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +74,10 @@ class World:
 
     Attributes:
         observed: What is in force.
+        forecasts: All of them; when policies are asked, the loop has left those that are trusted.
         orders: What a person ordered; has precedence over every policy.
         requested: What was requested and is not observed yet. The loop fills it in.
+        held: What a person set by hand, by the target of an action, and who did: no policy changes it.
         forecast_for_now: What earlier forecasts said about the present. The loop fills it in.
     """
 
@@ -109,6 +90,7 @@ class World:
     requested: tuple[Request, ...] = ()
     forecast_for_now: Mapping[Key, float] = field(default_factory=dict)
     joins: Mapping[str, JoinView] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def at(self) -> float:

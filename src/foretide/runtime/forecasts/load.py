@@ -45,14 +45,12 @@ class LoadView:
     Attributes:
         last: The number of the step that was learnt last.
         forecast: Twice as long as the farthest horizon, so that it serves until the next step is whole.
-        by: The model with the highest weight where the ensemble is better than the last value.
-        may_vote: Whether there is such a horizon.
+        by: The model with the highest weight where the ensemble is better than the last value, else the last value.
     """
 
     last: int
     forecast: SeriesForecast
     by: str
-    may_vote: bool
 
     def at(self, at: float, settings: ForecastSettings) -> Forecast | None:
         """The forecast at a time; None if the last step is too old."""
@@ -63,7 +61,7 @@ class LoadView:
                 return None
             quantiles = dict(zip(_LEVELS, self.forecast.quantiles[place].tolist(), strict=True))
             points.append(ForecastPoint(seconds, float(self.forecast.mean[place]), quantiles))
-        return Forecast(self.by, tuple(points), self.may_vote)
+        return Forecast(self.by, tuple(points))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ class LiveLoadForecast:
         reports = [report for report in map(self.ensemble.explain, ahead) if not report.mean_falls_back]
         leaders = [report.members[0].name for report in reports if report.members[0].name != LAST_VALUE]
         by = leaders[0] if leaders else LAST_VALUE
-        return LoadView(self.steps.last, self.ensemble.forecast(2 * max(ahead)), by, bool(leaders))
+        return LoadView(self.steps.last, self.ensemble.forecast(2 * max(ahead)), by)
 
     # ---- fitting
 

@@ -31,7 +31,6 @@ Means = Mapping[str, Floats]
 SLACK_STEPS = 3
 """Steps beyond the horizon, so that an answer serves until the next one comes."""
 
-_SCORE_EVERY = 12
 _MIN_PAIRS = 20
 _NEVER = 1 << 30
 
@@ -110,7 +109,6 @@ class WorkerNetProcess:
         self.frames: deque[Frame] = deque(maxlen=request.net.keep)
         self.means: deque[Means | None] = deque(maxlen=request.net.keep)
         self.model: Any = None
-        self.votes = np.zeros(len(request.net.targets), dtype=np.bool_)
         self.trainings = 0
         self._since_training = _NEVER // 2
         self._trained: _Candidate | str | None = None
@@ -131,10 +129,8 @@ class WorkerNetProcess:
         ahead = self._forecast(frame)
         self.means.append(None if ahead is None else _means(ahead, self.net))
         yield from self.outcome()
-        if self.model is not None and self._seen % _SCORE_EVERY == 0:
-            self._update_votes()
         if ahead:
-            yield _forecast_message(number, ahead, self.net, self.votes)
+            yield _forecast_message(number, ahead, self.net)
         enough = len(self.frames) >= self.request.first_training
         if self._thread is None and enough and self._since_training >= self.request.train_every:
             self.train()
@@ -145,13 +141,6 @@ class WorkerNetProcess:
         self.model.learn([frame])
         found: WorkerForecast = self.model.forecast(self.net.horizon + SLACK_STEPS)
         return found
-
-    def _update_votes(self) -> None:
-        """A target that is forecast worse than by the last value has no vote."""
-        recent = max(_SCORE_EVERY * 2, round(self.request.held_out * len(self.frames)))
-        errors = relative_errors(list(self.frames)[-recent:], list(self.means)[-recent:], self.net.targets)
-        if errors is not None:
-            self.votes = errors < 1
 
     # ---- training
 
@@ -212,7 +201,7 @@ class WorkerNetProcess:
         if before is not None and not score < float(np.mean(before)):
             return f"trained workers: error {np.mean(before):.2f} -> {score:.2f} of the last value's, kept"
         candidate.model.learn(frames[end:])
-        self.model, self.votes = candidate.model, after < 1
+        self.model = candidate.model
         for offset, each in enumerate(candidate.means):
             self.means[held_out.start + offset] = each
         change = "" if before is None else f"{np.mean(before):.2f} -> "
@@ -255,7 +244,7 @@ def _means(ahead: WorkerForecast, net: WorkerNetSettings) -> Means:
     }
 
 
-def _forecast_message(number: int, ahead: WorkerForecast, net: WorkerNetSettings, votes: Any) -> Message:
+def _forecast_message(number: int, ahead: WorkerForecast, net: WorkerNetSettings) -> Message:
     workers = {
         worker: {
             target: {"mean": each[target].mean.tolist(), "quantiles": each[target].quantiles.tolist()}
@@ -263,8 +252,7 @@ def _forecast_message(number: int, ahead: WorkerForecast, net: WorkerNetSettings
         }
         for worker, each in ahead.items()
     }
-    by_target = dict(zip(net.targets, votes.tolist(), strict=True))
-    return {"step": number, "by": f"{net.net} net", "workers": workers, "votes": by_target}
+    return {"step": number, "by": f"{net.net} net", "workers": workers}
 
 
 if __name__ == "__main__":

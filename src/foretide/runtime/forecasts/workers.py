@@ -19,6 +19,7 @@ from foretide.forecasting.settings import nets_installed
 from foretide.forecasting.worker_frames import MachineFrame
 from foretide.metrics.catalogue import at_level
 from foretide.metrics.metric import Level, Sample
+from foretide.metrics.running_tasks import COPIED_TASKS, RUNNING_SLOWNESS
 from foretide.metrics.snapshot import Key
 from foretide.runtime.forecasts.worker_process import Frame, WorkerNetRequest, frame_message
 from foretide.runtime.processes import JsonProcess, Message
@@ -30,7 +31,9 @@ MISSING = (
 )
 COMMAND = (sys.executable, "-m", "foretide.runtime.forecasts.worker_process")
 _WORKER_METRICS, _MACHINE_METRICS = (
-    frozenset(metric.name for metric in at_level(level)) for level in (Level.WORKER, Level.MACHINE)
+    frozenset(metric.name for metric in at_level(level))
+    - {RUNNING_SLOWNESS, COPIED_TASKS}  # known in late batches only
+    for level in (Level.WORKER, Level.MACHINE)
 )
 _LEVELS = tuple(float(level) for level in LEVELS)
 _RETRY_SECONDS = 300.0
@@ -129,7 +132,7 @@ class LiveWorkerForecast:
             for target, ahead in targets.items():
                 if places[-1] < len(ahead["mean"]):
                     points = tuple(_point(ahead, place, (far + 1) * step) for far, place in enumerate(places))
-                    found[target, worker] = Forecast(answer["by"], points, bool(answer["votes"][target]))
+                    found[target, worker] = Forecast(answer["by"], points)
         return found
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The control loop of one running query: one cycle of the pure `step` after every batch, in a thread of its own.
+"""The control loop of one running query: a cycle of the pure `step` after every batch, and in one that is late.
 
 Nothing in here can harm the query. A cycle that fails is logged and shown, and the next one is tried; after several
 failures in a row the loop starts from a fresh state, as it does when a cycle hangs. Meanwhile the query runs on with
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import Lock
@@ -28,12 +29,15 @@ from foretide.control.actions.registry import (
     SetReplicas,
     SetSplit,
 )
+from foretide.control.decisions.decision import ORDERS
 from foretide.control.decisions.effects import merge_effects
 from foretide.control.decisions.explain import summary
 from foretide.control.policies.admission import Admission
 from foretide.control.step import Control, ControlState, step
-from foretide.control_folder.folder import ControlStatus, DecisionSummary
+from foretide.control.target_record import TargetRecord
+from foretide.control_folder.folder import ControlStatus, DecisionSummary, JoinSummary
 from foretide.errors import ActionError, ControlFolderError
+from foretide.runtime.loop.kept_cases import KeptCases
 from foretide.runtime.pipeline.listeners import cannot_write
 from foretide.runtime.threads import Worker, guarded
 
@@ -45,10 +49,13 @@ if TYPE_CHECKING:
     from foretide.joins.plan import JoinView
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport
+    from foretide.planning.advice import Advice
     from foretide.routing.table import RouteTable
     from foretide.runtime.live_joins import Joins
+    from foretide.runtime.loop.adviser import Adviser
+    from foretide.runtime.loop.batch_watch import BatchWatch
     from foretide.runtime.loop.world_reader import Observer, WorldReader, WorldRecorder
-    from foretide.runtime.pipeline.submit import Controllable
+    from foretide.runtime.pipeline.followed import Controllable
     from foretide.spark.executors import Executors
     from foretide.store.writer import StoreWriter
 
@@ -65,7 +72,8 @@ OnDecision = Callable[["Decision"], None]
 class Controller:
     """Controls one query. Made by `ft.control`; the constructor starts nothing.
 
-    `state` is carried from one cycle to the next; `last` is the last decision, whether it changed anything or not.
+    `state` is carried from one cycle to the next; `last` is the last decision, whether it changed anything or not;
+    `record` is how the target was kept so far.
     """
 
     def __init__(
@@ -78,16 +86,22 @@ class Controller:
         control_folder: ControlFolder,
         min_period_seconds: float = 0.0,
         hung_after_seconds: float = _HUNG_AFTER_SECONDS,
+        watch: BatchWatch | None = None,
     ) -> None:
         self.control, self.reader, self._actuator = control, reader, actuator
         self._journal, self._recorder, self.control_folder = journal, recorder, control_folder
+        self._watch = watch
         self._listeners: list[OnDecision] = []
         self._stop_calls: list[Callable[[], object]] = []
         self._resets = 0
         self._unwritten: str | None = None
         self._untuned: str | None = None
+        self._stopped_orders: tuple[str, ...] = ()
+        self.adviser: Adviser | None = None
         self.cycles = 0
+        self._cases = KeptCases(control_folder)
         self.last: Decision | None = None
+        self.record = TargetRecord()
         self._workers: Mapping[str, str] = {}
         self.state = self._fresh_state()
         self._worker = Worker(
@@ -102,13 +116,17 @@ class Controller:
         )
 
     def start(self) -> Controller:
-        """Start the loop and its forecasts."""
+        """Start the loop, its forecasts and the look at late batches."""
         self.reader.start()
         self._worker.start()
+        if self._watch is not None:
+            self._watch.start(self._worker.wake)
         return self
 
     def stop(self) -> None:
         """End the loop; what is in force stays in force."""
+        if self._watch is not None:
+            self._watch.stop()
         self._worker.stop()
         self.reader.close()
         self._publish_status(ended=True)
@@ -144,15 +162,25 @@ class Controller:
         """The joins of the query as they are known now, by name."""
         return self.reader.joins
 
+    @property
+    def advice(self) -> list[Advice]:
+        """What a person could change in the query and its settings, that which saves most first."""
+        return [] if self.adviser is None else self.adviser.advice()
+
     def forecast(self, metric: str, subject: str) -> Forecast | None:
         """The forecast of a metric, whether policies use it or not."""
         return self.reader.forecast(metric, subject)
 
+    def is_trusted(self, metric: str, subject: str, seconds: float) -> bool:
+        """Whether policies use the forecast of a metric at one of its horizons."""
+        return self.state.forecast_scores.is_trusted((metric, subject), seconds)
+
     @property
     def problems(self) -> list[str]:
         """What the loop cannot do at present."""
-        found = [self._worker.problem, self._journal.problem, self._unwritten, self._untuned, *self.reader.problems]
-        return [problem for problem in found if problem]
+        watch = None if self._watch is None else self._watch.problem
+        own = (self._worker.problem, watch, self._journal.problem, self._unwritten, self._untuned)
+        return [problem for problem in (*own, *self._stopped_orders, *self.reader.problems) if problem]
 
     # ---- the thread
 
@@ -161,14 +189,20 @@ class Controller:
         if world is None:
             return
         self._workers = world.observed.executors
-        tuned = any(isinstance(policy, Admission) for policy in self.control.policies)
-        self._untuned = Admission.left_alone(world.setup) if tuned else None
+        said = (policy.left_alone(world.setup) for policy in self.control.policies if isinstance(policy, Admission))
+        self._untuned = next(said, None)
         self._recorder.note(world, tuple(policy.name for policy in self.control.policies))
-        state, decision = step(self.control, self.state, world)
+        state, decision = step(self.control, self._cases.recall(self.control, self.state, world), world)
         if self._worker.abandoned:
             return  # it hung, and another thread has taken over
         self.state = state
+        self._cases.keep(self.control, state, world)
+        self.record = self.record.after(world, decision)
+        self.reader.set_trusted(world, state.forecast_scores.trusted(world.forecasts))
+        self._stopped_orders = tuple(_stopped_orders(decision))
         self.cycles += 1
+        if self.control.mode == "act":
+            guarded(self._actuator.remove_idle_executors, "removing executors that are given back")
         if self.control.mode == "act" and decision.actions:
             problems = self._actuator.perform(decision.actions)
             decision = replace(decision, problems=(*decision.problems, *problems))
@@ -209,6 +243,10 @@ class Controller:
             ended=ended,
             workers=self._workers,
             drained=tuple(sorted(self.reader.drained)),
+            record=self.record,
+            joins={name: _summary_of(view) for name, view in self.joins.items()},
+            advice=tuple(self.advice),
+            latency_basis=self.reader.latency_basis,
         )
 
     def _publish_status(self, *, ended: bool = False) -> None:
@@ -220,6 +258,18 @@ class Controller:
             self._unwritten = None
         except ControlFolderError as error:
             self._unwritten = cannot_write(error)
+
+
+def _stopped_orders(decision: Decision) -> Iterator[str]:
+    """What people have asked for and guards do not allow, in sentences."""
+    for each in decision.guards:
+        if each.policy == ORDERS and each.after is None:
+            yield f"the order to {each.before.describe()} is not carried out: {each.reason}"
+
+
+def _summary_of(view: JoinView) -> JoinSummary:
+    placed = tuple(view.names.get(key, str(key)) for key in view.plan.grids)
+    return JoinSummary(view.windows, placed, view.measured_imbalance, view.problem)
 
 
 class Journal:
@@ -266,8 +316,16 @@ class Actuator:
     The observer is told which routes were published, so that it recognises them when a batch has read them.
     """
 
-    def __init__(self, query: Controllable, executors: Executors, observer: Observer, joins: Joins | None) -> None:
+    def __init__(
+        self,
+        query: Controllable,
+        executors: Executors,
+        observer: Observer,
+        joins: Joins | None,
+        watch: BatchWatch | None = None,
+    ) -> None:
         self._query, self._executors, self._observer, self._joins = query, executors, observer, joins
+        self._watch = watch
         self._control_folder = query.follower.control_folder
 
     def perform(self, actions: tuple[Action, ...]) -> list[str]:
@@ -281,7 +339,13 @@ class Actuator:
                 log.error("%s", problems[-1])  # noqa: TRY400 - the sentence says it
         return problems
 
+    def remove_idle_executors(self) -> None:
+        """Remove those executors that are given back and that the last batch did without."""
+        self._executors.remove_idle(self._observer.busy, self._observer.until)
+
     def _perform(self, action: Action) -> None:
+        if isinstance(action, SetSplit | SetReplicas | SetAdmission):
+            self._check_held(action.target)
         match action:
             case SetSplit(edge, weights):
                 self._publish(lambda table: table.split(edge, weights))
@@ -299,6 +363,13 @@ class Actuator:
                 self._joins.adopt(action.join, action.plan)
             case _:
                 self._place(action)
+
+    def _check_held(self, target: str) -> None:
+        """Refuse to change what a person has set since the loop has decided."""
+        with suppress(ControlFolderError):
+            order = self._control_folder.orders.held().get(target)
+            if order is not None and order.holds(time.time()):
+                raise ActionError(f"held by a person: {order.describe()}")
 
     def _restart(self, restart: Restart) -> None:
         """Restart the query. An order is marked first: it is never carried out twice, whatever happens meanwhile."""
@@ -318,5 +389,7 @@ class Actuator:
         for worker in workers:
             if isinstance(action, (Quarantine, QuarantineHost)):
                 self._executors.take_out(worker)
+                if self._watch is not None:
+                    self._watch.copy_tasks(worker)
             else:
                 self._executors.let_in(worker)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from foretide.control.actions.registry import Action, Quarantine, QuarantineHost, Release, ReleaseHost, Restart
 from foretide.control.world.setup import Observed, Target
 from foretide.control_folder.facts import check_restart
-from foretide.control_folder.orders import RestartOrder, TargetOrder
+from foretide.control_folder.orders import HELD_TARGET, HeldOrder, RestartOrder, TargetOrder, held_place
 from foretide.errors import ActionError, ControlFolderError, DamagedFileError, ForetideError
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ class Orders:
         last_drained: The drained hosts and workers as they were read last, by this loop or an earlier one.
     """
 
-    def __init__(self, control_folder: ControlFolder) -> None:
-        self._folder = control_folder
+    def __init__(self, control_folder: ControlFolder, clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._clock = control_folder, clock
+        self._held: dict[str, HeldOrder] = {}
         self._problems: dict[str, str] = {}
         self._target = TargetOrder()
         self.last_drained = self._earlier_drained()
@@ -45,8 +47,20 @@ class Orders:
 
     def drained(self) -> frozenset[str]:
         """Hosts and workers that are to be out of service."""
-        self.last_drained = self._read("drained hosts", self._folder.orders.drained, self.last_drained)
+        read = self._read("drained hosts", self._folder.orders.drained, self.last_drained)
+        self.last_drained = frozenset(place for place in read if not self._has_ended(held_place(place)))
         return self.last_drained
+
+    def _has_ended(self, subject: str) -> bool:
+        """Whether an order was given for a time that is over."""
+        order = self._held.get(subject)
+        return order is not None and not order.holds(self._clock())
+
+    def held(self) -> dict[str, HeldOrder]:
+        """What people hold at this moment, by subject."""
+        self._held = self._read("orders that hold", self._folder.orders.held, self._held)
+        now = self._clock()
+        return {subject: order for subject, order in self._held.items() if order.holds(now)}
 
     def check_admission(self) -> None:
         """Say so if the limits cannot be read; the spouts, which read them, then keep theirs."""
@@ -55,6 +69,8 @@ class Orders:
     def target(self, initial: Target) -> Target:
         """The initial target with what people have changed."""
         self._target = self._read("target", self._folder.orders.target, self._target)
+        if self._has_ended(HELD_TARGET):
+            return initial
         try:
             target = self._target.apply(initial)
         except ForetideError as error:

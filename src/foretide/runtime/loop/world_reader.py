@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import time
 from collections import Counter, OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from foretide.control.history import RecordedWorld
+from foretide.control.actions.registry import SetExecutors
+from foretide.control.history import RecordedForecasts, RecordedWorld, forecast_period
+from foretide.control.world.measured import arrivals_ahead
 from foretide.control.world.setup import Observed, Target
 from foretide.control.world.world import Forecasts, World
 from foretide.errors import ControlFolderError
@@ -21,13 +24,13 @@ if TYPE_CHECKING:
     from foretide.control.world.world import Forecast
     from foretide.joins.plan import JoinView
     from foretide.metrics.batch import BatchReport
-    from foretide.metrics.snapshot import Snapshot
+    from foretide.metrics.snapshot import Key
     from foretide.routing.table import RouteTable
     from foretide.runtime.forecasts.service import ForecastService
     from foretide.runtime.live_joins import Joins
     from foretide.runtime.monitoring.monitor import Monitor
+    from foretide.runtime.pipeline.followed import Controllable
     from foretide.runtime.pipeline.follower import Follower
-    from foretide.runtime.pipeline.submit import Controllable
     from foretide.spark.executors import Executors
     from foretide.store.writer import StoreWriter
 
@@ -68,12 +71,15 @@ class WorldReader:
         setup = self._query.setup(self._executors)
         if setup is None:
             return None
-        snapshot, forecasts = self._snapshot(), self._all_forecasts(time.time())
-        self._monitor.set_forecasts(forecast_input(setup, forecasts))
+        snapshot, forecasts = self._monitor.snapshot(), self._all_forecasts(time.time())
+        held = self._orders.held()
         observed = replace(self.observer.observed(), drained=self._orders.drained())
+        setup = replace(setup, executors=self._executors.range)  # more executors may have come since the start
         self._orders.check_admission()
-        orders = self._orders.actions(observed)
-        return World(setup, snapshot, observed, forecasts, self.target, orders, joins=self.joins)
+        orders = (*self._orders.actions(observed), *_within_range(setup, observed))
+        holders = {subject: order.describe() for subject, order in held.items()}
+        setup = setup.with_held(holders, observed)
+        return World(setup, snapshot, observed, forecasts, self.target, orders, joins=self.joins, held=holders)
 
     @property
     def _monitor(self) -> Monitor:
@@ -81,9 +87,9 @@ class WorldReader:
         assert monitor is not None  # noqa: S101 - there is no control without monitoring
         return monitor
 
-    def _snapshot(self) -> Snapshot:
-        """What is measured. The forecasts that alarms refer to come from those of the world itself."""
-        return replace(self._monitor.snapshot(), forecasts={})
+    def set_trusted(self, world: World, trusted: Forecasts) -> None:
+        """Hand the forecasts that are trusted to the alarm rules."""
+        self._monitor.set_forecasts(forecast_input(world, trusted))
 
     def _all_forecasts(self, at: float) -> Forecasts:
         return Forecasts() if self._forecasts is None else self._forecasts.forecasts(at)
@@ -96,6 +102,11 @@ class WorldReader:
     def target(self) -> Target:
         """The initial target with what people have changed since."""
         return self._orders.target(self._target)
+
+    @property
+    def latency_basis(self) -> str | None:
+        """What the latency of a query without a topology is measured from."""
+        return self._monitor.latency_basis
 
     @property
     def drained(self) -> frozenset[str]:
@@ -125,27 +136,38 @@ class WorldReader:
             self._forecasts.start()
 
     def close(self) -> None:
-        """End forecasting."""
+        """End forecasting. Alarms do not go on referring to the last forecasts."""
+        self._monitor.set_forecasts({})
         if self._forecasts is not None:
             self._forecasts.close()
 
 
-def forecast_input(setup: Setup, forecasts: Forecasts) -> dict[tuple[str, str], float]:
-    """The forecast load of the query, for alarms; nothing if the load of a spout has no forecast that may vote."""
-    loads = [forecasts.expected("arrival_rate", spout, _AHEAD_SECONDS) for spout in setup.spouts]
-    known = [load for load in loads if load is not None]
-    return {("input_rows_per_second", setup.query): sum(known)} if known and len(known) == len(loads) else {}
+def _within_range(setup: Setup, observed: Observed) -> tuple[SetExecutors, ...]:
+    """What brings the number of executors between the minimum and the maximum of the settings, if it is not."""
+    if setup.executors is None or not observed.executors:
+        return ()
+    least, most = setup.executors
+    now = len(observed.executors)
+    wanted = min(max(now, least), most)
+    return () if wanted == now else (SetExecutors(wanted),)
+
+
+def forecast_input(world: World, trusted: Forecasts) -> dict[Key, float]:
+    """The forecast load of the query, for alarms."""
+    load = arrivals_ahead(replace(world, forecasts=trusted), _AHEAD_SECONDS)
+    return {} if load is None else {("input_rows_per_second", world.setup.query): load}
 
 
 class WorldRecorder:
-    """Stores what a replay of decisions needs of the world, whenever it has changed."""
+    """Stores what a replay of decisions needs of the world, whenever it has changed, and its forecasts now and then."""
 
     def __init__(self, writer: StoreWriter | None) -> None:
         self._writer = writer
         self._last: RecordedWorld | None = None
+        self._next_forecasts = -math.inf
 
     def note(self, world: World, policies: tuple[str, ...]) -> None:
-        """Store setup, target and what is in force, unless they are as they were."""
+        """Store setup, target and what is in force, unless they are as they were; and all forecasts when it is time."""
         if self._writer is None:
             return
         joins = {name: view.of_its_window() for name, view in world.joins.items()}
@@ -153,6 +175,10 @@ class WorldRecorder:
         if self._last is None or replace(self._last, at=recorded.at) != recorded:
             self._last = recorded
             self._writer.put_setup(recorded)
+        count = len(world.forecasts.by_series)
+        if count and not self._next_forecasts - forecast_period(count) < world.at < self._next_forecasts:
+            self._next_forecasts = world.at + forecast_period(count)
+            self._writer.put_forecasts(RecordedForecasts.of(world.at, world.forecasts))
 
 
 class Observer:
@@ -160,6 +186,10 @@ class Observer:
 
     That is the route version that the last batch read, the live executors, those on Spark's exclusion list that ran
     nothing in the last batch, and the admission limits that were there when it began.
+
+    Attributes:
+        busy: The executors that ran tasks in the last batch.
+        until: When that batch ended.
     """
 
     def __init__(self, follower: Follower, executors: Executors, joins: Joins | None = None) -> None:
@@ -171,7 +201,8 @@ class Observer:
         self._admission: Mapping[str, int | None] = {}
         self._state_partitions: int | None = None
         self._batches: Counter[str] = Counter()
-        self._busy: frozenset[str] = frozenset()
+        self.busy: frozenset[str] = frozenset()
+        self.until = 0.0
         self._placed: dict[tuple[str, int], str] = {}
         self._restarting: tuple[str, float] | None = None
         self._restarted: str | None = None
@@ -213,7 +244,8 @@ class Observer:
         self._admission = {**(known[-1] if known else self._limits[0][1] if self._limits else {})}
         if report.tasks is not None:
             stays = self._follower.query.tasks_stay  # then a report names idle tasks where they were last
-            self._busy = frozenset(run.worker for run in report.tasks if run.rows_in or run.rows_out or not stays)
+            self.busy = frozenset(run.worker for run in report.tasks if run.rows_in or run.rows_out or not stays)
+            self.until = report.finished
         if self._follower.query.tasks_stay:
             active = [run for run in report.tasks or () if run.edge is not None and run.rows_in]
             self._placed |= {(str(run.edge), run.task): run.worker for run in active if run.task is not None}
@@ -229,7 +261,7 @@ class Observer:
             routes={name: tuple(map(float, route.counts)) for name, route in edges.items()},
             route_version=self._version,
             executors=executors,
-            quarantined=(self._executors.quarantined() & frozenset(executors)) - self._busy,
+            quarantined=(self._executors.quarantined() & frozenset(executors)) - self.busy,
             young=frozenset(worker for worker in executors if self._batches[worker] < _WARM_UP_BATCHES),
             admission=self._admission,
             placements={name: self._placements(name, route.pool, executors) for name, route in edges.items()}

@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport, TaskRun
     from foretide.metrics.snapshot import Smoother
+    from foretide.runtime.monitoring.query_latency import QueryLatency
     from foretide.settings.run import MonitorSettings
     from foretide.topology.graph import Topology
 
 _MAX_SERIES = 100_000
 _MAX_AGE_SECONDS = 3600.0
 _POLL_SECONDS = 0.25
+_MIN_PERIOD_SECONDS = 1.0
 _STOP_TIMEOUT_SECONDS = 2.0
 _MAX_RUNS = 100_000
 
@@ -52,9 +54,17 @@ class Monitor:
     sampling of workers and machines.
     """
 
-    def __init__(self, topology: Topology, control_folder: str, workers: Workers, settings: MonitorSettings) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        control_folder: str,
+        workers: Workers,
+        settings: MonitorSettings,
+        latency: QueryLatency | None = None,
+    ) -> None:
         self.name = topology.name
-        self._tuple_latency = TupleLatency.of(topology)
+        self._query_latency = latency
+        self._tuple_latency: TupleLatency | QueryLatency = latency or TupleLatency.of(topology)
         self._sole_sources = sole_sources(topology)
         self._latest = LatestValues(topology.name, settings.smoothing)
         self._last_finished: float | None = None
@@ -73,9 +83,15 @@ class Monitor:
         self.prometheus = None if port is None else PrometheusEndpoint(port, self, settings.prometheus_host)
 
     @classmethod
-    def of_active(cls, topology: Topology, control_folder: ControlFolder, settings: MonitorSettings) -> Monitor:
+    def of_active(
+        cls,
+        topology: Topology,
+        control_folder: ControlFolder,
+        settings: MonitorSettings,
+        latency: QueryLatency | None = None,
+    ) -> Monitor:
         """A monitor of the workers of the running Spark context."""
-        return cls(topology, absolute(control_folder.location), Workers.of_active(), settings)
+        return cls(topology, absolute(control_folder.location), Workers.of_active(), settings, latency)
 
     def start(self) -> None:
         """Start. Raises MonitoringError, with nothing started, if the port for Prometheus is taken."""
@@ -120,6 +136,10 @@ class Monitor:
         """Call `listener(samples)` for all that is measured; it must be quick, and not fail."""
         self._listeners.append(listener)
 
+    def hasten(self) -> None:
+        """Read the workers as soon as the last reading is a second old, once: somebody is about to decide on them."""
+        self._sampler.hasten()
+
     def set_forecasts(self, forecasts: Mapping[Key, float]) -> None:
         """Take forecasts in: alarm rules may refer to them."""
         self._latest.set_forecasts(forecasts)
@@ -137,6 +157,8 @@ class Monitor:
         self._last_finished = report.finished
         spouts = self._tuple_latency.figures(report)
         latency = self._tuple_latency.latency(report, spouts)
+        if self._query_latency is not None:
+            self.note_problem("latency", self._query_latency.problem)
         return BatchContext(since if since > 0 else report.duration, self.name, spouts, latency, self._sole_sources)
 
     # ---- handing out
@@ -144,6 +166,11 @@ class Monitor:
     def snapshot(self) -> Snapshot:
         """The newest values at this moment."""
         return self._latest.snapshot(time.time(), tuple(self.problems))
+
+    @property
+    def latency_basis(self) -> str | None:
+        """What the latency of a query without a topology is measured from; None for a topology."""
+        return None if self._query_latency is None else self._query_latency.basis
 
     @property
     def alarms(self) -> list[Alarm]:
@@ -231,6 +258,7 @@ class Sampler:
         self._workers, self._put = workers, put
         self._periods = {"workers": workers_every, "machines": machines_every}
         self._due = dict.fromkeys(self._periods, 0.0)
+        self._workers_read = 0.0
         self._probes: dict[tuple[str, int], WorkerProbe] = {}
         self._local_machine = LocalMachine(socket.gethostname())
         self._exporters = {host: NodeExporter(host, url) for host, url in node_exporters.items()}
@@ -255,6 +283,10 @@ class Sampler:
             self._runs += runs or ()
             del self._runs[:-_MAX_RUNS]
 
+    def hasten(self) -> None:
+        """Read the workers a second after they were read last, if they are read at all."""
+        self._due["workers"] = min(self._due["workers"], self._workers_read + _MIN_PERIOD_SECONDS)
+
     def _turn(self) -> None:
         now = time.monotonic()
         for what, read in (("workers", self._read_workers), ("machines", self._read_machines)):
@@ -271,6 +303,7 @@ class Sampler:
             self.problems.pop(what, None)
 
     def _read_workers(self) -> None:
+        self._workers_read = time.monotonic()
         self._put(self._task_samples())
         listed = self._workers.listed()
         self._put(listed.samples)

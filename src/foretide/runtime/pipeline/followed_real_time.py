@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from foretide.control_folder.filesystem import absolute
 from foretide.errors import ControlError
 from foretide.metrics.task_meters import property_of, size_of
+from foretide.runtime.pipeline.followed import SOURCE, FollowedQuery
 from foretide.runtime.pipeline.query import live_setup
 from foretide.runtime.pipeline.real_time import RoutePublisher
-from foretide.runtime.pipeline.submit import SOURCE, FollowedQuery
 from foretide.runtime.threads import guarded
 from foretide.spark.executors import Executors
 from foretide.spark.realtime.agent import open_agent
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from foretide.control_folder.folder import ControlFolder
     from foretide.metrics.batch import BatchReport
     from foretide.settings.run import MonitorSettings
+    from foretide.spark.running_query import RunningQuery
 
 _ACK_SECONDS = 5.0
 _CLOSE_SECONDS = 2.0
@@ -50,7 +51,13 @@ class FollowedRealTimeQuery(FollowedQuery):
         routes: Sends routes to the executors.
     """
 
-    def __init__(self, query: Any, control_folder: ControlFolder, monitoring: MonitorSettings | None) -> None:
+    def __init__(
+        self,
+        query: Any,
+        control_folder: ControlFolder,
+        monitoring: MonitorSettings | None,
+        known: RunningQuery | None = None,
+    ) -> None:
         self._key = key_of(control_folder)
         self._plan = live_plan(query, self._key)
         if not self._plan.tasks:
@@ -62,7 +69,7 @@ class FollowedRealTimeQuery(FollowedQuery):
         self._executors = Executors(spark.sparkContext)
         folder = f"{absolute(control_folder.location)}/agent"
         self._agent = open_agent(spark, self._key, options.get(SERVERS), options, folder)
-        super().__init__(query, control_folder, monitoring)
+        super().__init__(query, control_folder, monitoring, known)
         self.tasks_stay = True
         name = self.follower.topology.name
         self.routes = RoutePublisher(name, self._key, control_folder, self._agent, self._executors)
@@ -86,6 +93,10 @@ class FollowedRealTimeQuery(FollowedQuery):
         guarded(lambda: self._agent.set_properties(none, _CLOSE_SECONDS), "removing live routes from executors")
         self._agent.close()
         self._executors.close()
+
+    def _latency(self, event_time: str | None) -> None:
+        """Nothing is known of single batches here."""
+        del event_time
 
     def setup(self, executors: Executors) -> Setup:
         """What can be changed, as the plan tells it."""

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from foretide.control_folder.filesystem import absolute
 from foretide.metrics.audit import AuditFailure, MissedBatches, audit
-from foretide.runtime.pipeline.listeners import MAX_KEPT, AuditCost, AuditLog, Listener, RouteRepair, StatusFile
+from foretide.runtime.pipeline.listeners import (
+    MAX_KEPT,
+    AuditCost,
+    AuditLog,
+    Listener,
+    LoadAwareBalance,
+    RouteRepair,
+    StatusFile,
+)
 from foretide.runtime.threads import Worker, guarded
 from foretide.status.pipelines import Running, announce, withdraw
 from foretide.topology.shape import first_edges
@@ -28,14 +36,18 @@ if TYPE_CHECKING:
     from foretide.metrics.batch import BatchReport
     from foretide.routing.table import RouteTable
     from foretide.runtime.monitoring.monitor import Monitor
-    from foretide.runtime.pipeline.submit import FollowedQuery
+    from foretide.runtime.pipeline.followed import FollowedQuery
     from foretide.runtime.pipeline.supervisor import Supervisor
     from foretide.spark.progress.reader import QueryState
     from foretide.topology.graph import Topology
 
 _POLL_SECONDS = 0.1
+_SUPERVISION_SECONDS = 0.5
+"""Between two looks at a query that runs: each asks Spark's driver several times."""
+
 _STOP_REQUEST_SECONDS = 1.0
 _STOP_PAUSE_SECONDS = 3.0
+_DETACH_SECONDS = 10.0
 log = logging.getLogger("foretide")
 
 
@@ -101,11 +113,12 @@ class Follower:
         self.failure: ForetideError | None = None
         self.supervisor: Supervisor | FollowedQuery | None = None
         self.audit_cost: AuditCost | None = None
+        self.balance: LoadAwareBalance | None = None
         self._missed = MissedBatches()
         self._first_edges = first_edges(topology)
         self._followed_since: float | None = None
         self._route_repair = RouteRepair(control_folder, self.audit_log)
-        self._status_file = StatusFile(control_folder, self.audit_log)
+        self._status_file = StatusFile(control_folder, self.audit_log, monitor)
         self._listeners: list[Listener] = [self._route_repair, self._status_file]
         self._listeners += [] if monitor is None else [monitor]
         store = None if monitor is None else monitor.store
@@ -114,7 +127,7 @@ class Follower:
         self._end_calls += [] if monitor is None else [monitor.stop]
         self._rescues: list[Callable[[str], bool]] = []
         self._was_started = self._prepared = self._audit_unavailable = False
-        self._next_stop_check = 0.0
+        self._next_stop_check = self._next_supervision = 0.0
         self._what = f"following '{topology.name}'"
         self._worker = Worker(f"foretide-{topology.name}", self._turn, _POLL_SECONDS, what=self._what, close=self._end)
 
@@ -144,6 +157,10 @@ class Follower:
     def at_end(self, call: Callable[[], object]) -> None:
         """Call this once the query has ended and all its batches were seen; what was added last is called first."""
         self._end_calls.append(call)
+
+    def at_last(self, call: Callable[[], object]) -> None:
+        """Call this at the end, after all other calls."""
+        self._end_calls.insert(0, call)
 
     def on_death(self, rescue: Callable[[str], bool]) -> None:
         """Call `rescue(message)` when the query has died; it returns whether it has removed the cause."""
@@ -178,6 +195,10 @@ class Follower:
         self.await_pause(_STOP_PAUSE_SECONDS)
         self.query.handle.stop()
         self._worker.join()
+
+    def detach(self) -> None:
+        """Follow the query no longer; it runs on."""
+        self._worker.stop(_DETACH_SECONDS)
 
     def give_up(self, error: ForetideError | None) -> None:
         """End the query for good; None leaves it to the query's own error to say why."""
@@ -231,20 +252,22 @@ class Follower:
         """Look for new batches, supervise the query, and end once it has ended."""
         try:
             was_active = self.query.handle.isActive
-            guarded(self._step, self._what)
-            ended = not self.query.handle.isActive and (self.stopping.is_set() or not was_active)
+            guarded(partial(self._step, was_active), self._what)
+            ended = (self.stopping.is_set() or not was_active) and not self.query.handle.isActive
         except Exception:  # Spark does not answer any more
             self._worker.stop()
             raise
         if ended:
             self._worker.stop()
 
-    def _step(self) -> None:
+    def _step(self, active: bool) -> None:  # noqa: FBT001
         if not self._prepared:
             self._prepared = True
             self.query.reader.prepare()
         guarded(self._look, self._what)  # whatever is wrong with it, the query is supervised
-        if self.supervisor is not None and not self.stopping.is_set():
+        due = not active or time.monotonic() >= self._next_supervision
+        if self.supervisor is not None and due and not self.stopping.is_set():
+            self._next_supervision = time.monotonic() + _SUPERVISION_SECONDS
             self.supervisor.supervise()
 
     def _look(self) -> None:

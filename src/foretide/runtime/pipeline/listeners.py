@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import defaultdict, deque
+import time
+from collections import deque
 from contextlib import suppress
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
-from foretide.control.world.setup import full_tasks
+from foretide.control.policies.load_aware import LoadAwareSettings, TaskSums, balanced_split
 from foretide.control_folder.filesystem import HURRIED_LOCK_SECONDS
 from foretide.control_folder.folder import PipelineStatus
 from foretide.errors import ControlFolderError, FeedbackGrowthError, RouteError
 from foretide.metrics.audit import AuditFailure, LoopGain, id_share
-from foretide.routing.ring import assign
 from foretide.routing.table import RouteTable
 from foretide.topology.graph import output_name
 from foretide.topology.groupings import LoadAware
 from foretide.topology.sinks import KafkaSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from foretide.control_folder.folder import ControlFolder
     from foretide.metrics.batch import BatchReport, SourceRange
+    from foretide.runtime.monitoring.monitor import Monitor
     from foretide.topology.graph import Topology
     from foretide.topology.sinks import Sink
 
 MAX_KEPT = 1000
 """Reports and audit failures that are kept in memory."""
 
-_MIN_MOVED_SHARE = 0.05
 _BATCHES_OF_COST = 20
 log = logging.getLogger("foretide")
 
@@ -108,8 +109,8 @@ class StatusFile:
     It is the first to notice that the folder cannot be written: that is one alarm, and a problem as long as it lasts.
     """
 
-    def __init__(self, control_folder: ControlFolder, audit_log: AuditLog) -> None:
-        self._control_folder, self._audit_log = control_folder, audit_log
+    def __init__(self, control_folder: ControlFolder, audit_log: AuditLog, monitor: Monitor | None = None) -> None:
+        self._control_folder, self._audit_log, self._monitor = control_folder, audit_log, monitor
         self.problem: str | None = None
 
     def see(self, report: BatchReport, failures: list[AuditFailure]) -> None:
@@ -117,7 +118,8 @@ class StatusFile:
         if not report.input_rows:
             return
         try:
-            self._control_folder.status.write(PipelineStatus.of(report, failures))
+            problems = () if self._monitor is None else self._monitor.problems
+            self._control_folder.status.write(PipelineStatus.of(report, failures, problems))
         except ControlFolderError as error:
             first, self.problem = self.problem is None, cannot_write(error)
             if first:
@@ -221,73 +223,55 @@ def _reads(description: str, path: str) -> bool:
 
 
 class LoadAwareBalance:
-    """Once per interval, splits load-aware edges by Algorithm 1 of PA-SPS over the execution times of the replicas.
-
-    A micro-batch leaves no queue behind, so every interval starts at utilization 0 and only the replicas' own execution
-    times tell them apart. (Starting from the last interval's utilization, as printed, swings between two splits.)
-    """
+    """Splits load-aware edges of a pipeline without a control loop; a loop does so by its policy `load_aware`."""
 
     def __init__(self, intervals: dict[str, float], control_folder: ControlFolder) -> None:
         self._intervals, self._control_folder = intervals, control_folder.waiting(HURRIED_LOCK_SECONDS)
-        self._since: dict[str, float] = {}
-        self._rows: dict[str, list[int]] = defaultdict(list)
-        self._busy: dict[str, list[int]] = defaultdict(list)
+        self._sums: dict[str, TaskSums] = {}
+        self._paused = False
 
     @classmethod
-    def of(cls, topology: Topology, control_folder: ControlFolder) -> LoadAwareBalance | None:
+    def of(cls, topology: Topology, control_folder: ControlFolder, mode: str) -> LoadAwareBalance | None:
         """The listener for a topology's load-aware edges; None when it has none."""
         intervals = {
-            bolt.id: source.grouping.interval
+            bolt.id: source.grouping.every(mode)
             for bolt in topology.bolts
             for source in bolt.inputs
             if isinstance(source.grouping, LoadAware)
         }
         return cls(intervals, control_folder) if intervals else None
 
+    def pause(self) -> None:
+        """Leave it to a control loop."""
+        self._paused, self._sums = True, {}
+
+    def resume(self) -> None:
+        """Do it again: the loop has ended."""
+        self._paused = False
+
     def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
         """Take a batch in; at the end of an edge's interval, split it again."""
-        for edge, interval in self._intervals.items():
+        for edge, interval in self._intervals.items() if not self._paused else ():
             flow = (report.edges or {}).get(edge)
             if flow is not None and flow.per_task is not None and flow.busy_ms is not None:
-                if self._rows[edge] and len(self._rows[edge]) != len(flow.per_task):  # restarted with another pool
-                    self._rows[edge], self._busy[edge] = [], []
-                    self._since[edge] = report.finished
-                self._rows[edge] = _added(self._rows[edge], flow.per_task)
-                self._busy[edge] = _added(self._busy[edge], flow.busy_ms)
-            began = self._since.setdefault(edge, report.finished)
-            if report.finished - began >= interval and self._rows[edge]:
-                self._since[edge] = report.finished
-                self._split(edge, interval)
+                none = (0.0,) * len(flow.per_task)
+                sums = self._sums.get(edge, TaskSums(report.finished, report.finished, none, none))
+                self._sums[edge] = sums.added(report.finished, flow.per_task, flow.busy_ms)
+            known = self._sums.get(edge)
+            if known is not None and report.finished - known.since >= interval and any(known.rows):
+                none = (0.0,) * len(known.rows)
+                self._sums[edge] = TaskSums(report.finished, report.finished, none, none)
+                self._split(edge, known, interval)
 
-    def _split(self, edge: str, interval: float) -> None:
-        rows, busy = self._rows.pop(edge), self._busy.pop(edge)
-        if not any(rows):
-            return
+    def _split(self, edge: str, sums: TaskSums, interval: float) -> None:
         with suppress(RouteError, ControlFolderError):  # an unreadable table is repaired elsewhere
-            self._control_folder.change_routes(lambda table: _balanced(table, edge, rows, busy, interval))
+            held = self._control_folder.orders.held().get(f"edge {edge}")
+            if held is None or not held.holds(time.time()):
+                self._control_folder.change_routes(partial(_balanced, edge=edge, sums=sums, interval=interval))
 
 
-def _balanced(table: RouteTable, edge: str, rows: Sequence[int], busy: Sequence[int], interval: float) -> RouteTable:
+def _balanced(table: RouteTable, *, edge: str, sums: TaskSums, interval: float) -> RouteTable:
     """The table with the edge split again; unchanged if that would move hardly anything."""
-    route = table.route(edge)
-    if len(rows) != route.pool:  # what was measured is of another pool
-        return table
-    active = full_tasks(tuple(map(float, route.counts)))  # those of a slow worker keep the little that they have
-    per_slot = sum(rows) / len(route.ring)
-    cost = [per_slot * _per_row(rows, busy, task) / 1000 / interval for task in active]
-    wanted = [0 if task in active else count for task, count in enumerate(route.counts)]
-    for task, slots in zip(active, assign([0.0] * len(active), cost, len(route.ring) - sum(wanted)), strict=True):
-        wanted[task] = slots
-    moved = sum(abs(new - old) for new, old in zip(wanted, route.counts, strict=True)) / 2
-    return table.split(edge, wanted) if moved > _MIN_MOVED_SHARE * len(route.ring) else table
-
-
-def _per_row(rows: Sequence[int], busy: Sequence[int], task: int) -> float:
-    """Milliseconds a row: the mean where there were no rows, and never 0, or some replica loses its slots for good."""
-    if not rows[task]:
-        return max(1, sum(busy)) / sum(rows)
-    return max(1, busy[task]) / rows[task]
-
-
-def _added(sums: Sequence[int], values: Sequence[int]) -> list[int]:
-    return [one + other for one, other in zip(sums, values, strict=True)] if sums else list(values)
+    counts = tuple(map(float, table.route(edge).counts))
+    wanted = balanced_split(counts, sums, interval, LoadAwareSettings().min_moved)
+    return table if wanted is None else table.split(edge, wanted)

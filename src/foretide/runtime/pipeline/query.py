@@ -121,7 +121,8 @@ class Query:
     def setup(self, executors: Executors, routes: RouteTable, state_partitions: int) -> Setup:
         """What a control loop can change."""
         shape, trigger = self.compiled.shape, self.settings.trigger
-        return topology_setup(self.topology, shape, routes, executors, trigger, state_partitions)
+        setup = topology_setup(self.topology, shape, routes, executors, trigger, state_partitions)
+        return replace(setup, can_enlarge=True, can_repartition=self.state_obstacle() is None)
 
     def routes_in_force(self, reports: Sequence[BatchReport]) -> int | None:
         """The version of the routes that the last batch has read."""
@@ -282,11 +283,13 @@ def inferred_setup(
     name: str, routes: RouteTable, reports: Iterable[BatchReport], executors: Executors, trigger: str | None
 ) -> Setup:
     """The setup of a query that was not made from a topology: operators, tasks and flows as Spark showed them."""
+    reports = list(reports)
     runs = [run for report in reports for run in report.tasks or () if run.operator is not None]
     tasks: dict[str, int] = {}
     for run in runs:
         tasks[str(run.operator)] = max(tasks.get(str(run.operator), 1), (run.task or 0) + 1)
-    stateful = {str(run.operator) for run in runs if run.later}
+    keeps_state = any(report.state is not None for report in reports)
+    stateful = {str(run.operator) for run in runs if run.later or (run.shuffled and keeps_state)}
     flows = {(str(run.operator), run.feeds) for run in runs if run.feeds is not None and run.feeds != run.operator}
     names = list(dict.fromkeys([*tasks, *routes.edges]))
     fed = {target for _, target in flows}
@@ -297,6 +300,7 @@ def inferred_setup(
             each if each in routes.edges else None,
             spout=each not in fed and each not in routes.edges,
             stateful=each in stateful,
+            balance_every=routes.edges[each].balance_every if each in routes.edges else None,
         )
         for each in names
     ]
@@ -312,7 +316,7 @@ def live_setup(
     executors: Executors,
 ) -> Setup:
     """The setup of a real-time query that was not made from a topology: its source, and its edges with their tasks."""
-    behind = [OperatorSetup(edge, pool, edge if edge in routes.edges else None) for edge, pool in tasks.items()]
+    behind = [_routed(edge, pool, routes) for edge, pool in tasks.items()]
     operators = [OperatorSetup(source, max(executors.cores, 1), spout=True), *behind]
     return replace(_setup(name, operators, flows, executors, None, frozenset()), mode="pipeline")
 
@@ -325,13 +329,12 @@ def _setup(
     trigger: str | None,
     admitting: frozenset[str],
 ) -> Setup:
-    max_executors = max(executors.most, 1)
     return Setup(
         query=name,
         operators=tuple(operators),
         flows=tuple(flows),
         cores_per_executor=executors.cores,
-        executors=(1, max_executors) if executors.can_resize and max_executors > 1 else None,
+        executors=executors.range,
         trigger=0.0 if trigger is None else parse_duration(trigger),
         can_quarantine=executors.can_quarantine,
         can_admit=admitting,
@@ -341,7 +344,17 @@ def _setup(
 def _bolt(bolt: Bolt, stateful: set[str], routes: RouteTable, state_partitions: int) -> OperatorSetup:
     if bolt.id in stateful:
         return OperatorSetup(bolt.id, state_partitions, stateful=True)
-    return OperatorSetup(bolt.id, bolt.pool_size, bolt.id if bolt.id in routes.edges else None)
+    return _routed(bolt.id, bolt.pool_size, routes)
+
+
+def _routed(name: str, pool: int, routes: RouteTable) -> OperatorSetup:
+    """An operator behind an edge of its own name, if that has a route."""
+    route = routes.edges.get(name)
+    return (
+        OperatorSetup(name, pool)
+        if route is None
+        else OperatorSetup(name, pool, name, balance_every=route.balance_every)
+    )
 
 
 def _head(topology: Topology, name: str, chained: set[str]) -> str:

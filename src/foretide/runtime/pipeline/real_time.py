@@ -69,6 +69,7 @@ class RealTimeQuery(Query):
         self._agent = open_agent(self.spark, self._key, source.servers, source.options, folder)
         self._next_report = 0
         self._counted: dict[str, int] = {}
+        self._read_again = 0, 0.0
         self.routes = RoutePublisher(self.topology.name, self._key, self.control_folder, self._agent, self._executors)
 
     @property
@@ -183,6 +184,7 @@ class RealTimeQuery(Query):
         """Start a query that has ended again from its checkpoint; its reports are numbered on."""
         self.handle.stop()  # branches that have not ended with it
         self._next_report, self._baseline = self.reader.next_batch, self.reader.last_read
+        self._read_again = self.reader.uncommitted, time.time() - self.reader.committed_at
         super().start_again()
 
     def setup(self, executors: Executors, routes: RouteTable, state_partitions: int) -> Setup:
@@ -215,8 +217,12 @@ class RealTimeQuery(Query):
         return self.routes.version
 
     def cost_of_death(self) -> str:
-        """What was written since the last of Spark's batches is written once more."""
-        return "what was written since its last commit is written again (at-least-once)"
+        """What was read since the last of Spark's batches is read once more."""
+        tuples, seconds = self._read_again
+        return (
+            f"about {tuples:,} tuples that it had read in the {seconds:.0f} s since its last commit are read again; "
+            "what was written of them is written twice (at-least-once)"
+        )
 
     def close(self) -> None:
         """Stop the agent and the thread that publishes routes."""

@@ -1,49 +1,36 @@
 """A running pipeline: one query of a topology that is followed batch by batch, supervised, and steered live.
 
 What cannot be changed live is changed by a supervised restart: the query is stopped between two batches and started
-again from its checkpoint. A query that dies is revived as often as the settings allow. A control loop can be attached
-to a pipeline, and to any StreamingQuery with Foretide edges or joins (`controllable`).
+again from its checkpoint. A query that dies is revived as often as the settings allow.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from foretide.control_folder.claim import check_plans, check_query
-from foretide.control_folder.facts import PipelineFacts
+from foretide.control_folder.claim import check_plans
 from foretide.control_folder.folder import ControlFolder
-from foretide.control_folder.holds import check_driver, take
-from foretide.errors import ActionError, ControlError
+from foretide.control_folder.holds import take
 from foretide.metrics.audit import AuditFailure
 from foretide.metrics.batch import BatchReport
 from foretide.routing.table import RouteTable, parse_ratio
 from foretide.runtime.monitoring.monitor import Monitor
-from foretide.runtime.pipeline.facts import publish_facts
-from foretide.runtime.pipeline.follower import Follower, Reader
+from foretide.runtime.pipeline.follower import Follower
 from foretide.runtime.pipeline.listeners import AuditCost, FeedbackGuard, LoadAwareBalance
-from foretide.runtime.pipeline.ownership import keep_folder
-from foretide.runtime.pipeline.query import Query, inferred_setup
+from foretide.runtime.pipeline.query import Query
 from foretide.runtime.pipeline.supervisor import Supervisor
 from foretide.settings.run import RunSettings
-from foretide.spark.edges import find_control_folder
-from foretide.spark.progress.reader import QueryReader
-from foretide.spark.realtime.plan import is_real_time
-from foretide.topology.graph import Spout, Topology
+from foretide.topology.graph import Topology
 from foretide.topology.modes import MICRO_BATCH, Mode
-from foretide.topology.shape import OneSource
-from foretide.topology.sources import Stream
 
 if TYPE_CHECKING:
     from foretide.control.actions.registry import Restart
     from foretide.control.world.setup import Setup
-    from foretide.settings.run import MonitorSettings
-    from foretide.settings.settings import Settings
     from foretide.spark.executors import Executors
     from foretide.topology.sinks import Sink
 
@@ -51,13 +38,8 @@ __all__ = ["OnReport", "Pipeline", "RunSettings", "submit"]
 
 OnReport = Callable[[BatchReport, list[AuditFailure]], None]
 
-SOURCE = "source"
-"""What a plain query reads is called this in its metrics."""
-
 _STATE_PARTITIONS = "spark.sql.shuffle.partitions"
-_BATCHES_OF_SETUP = 5
 _ROUTES_POLL_SECONDS = 0.002
-log = logging.getLogger("foretide")
 
 
 @dataclass(frozen=True)
@@ -88,9 +70,9 @@ class Pipeline:
         self.reports, self.alarms = self.follower.reports, self.follower.audit_log.failures
         guard = FeedbackGuard(topology, query.sink, query.settings.loop_patience)
         self._supervisor = self.follower.supervisor = Supervisor(query, self.follower, guard)
-        balance = LoadAwareBalance.of(topology, folder)
-        if balance is not None:
-            self.follower.subscribe(balance)
+        self.follower.balance = LoadAwareBalance.of(topology, folder, query.settings.mode)
+        if self.follower.balance is not None:
+            self.follower.subscribe(self.follower.balance)
         allowed = query.settings.max_audit_share
         self.follower.audit_cost = AuditCost(lambda: query.spark.sparkContext.defaultParallelism, allowed)
         self.follower.subscribe(self.follower.audit_cost)
@@ -246,100 +228,3 @@ def _query(
     from foretide.runtime.pipeline.real_time import RealTimeQuery  # noqa: PLC0415 - needs Kafka
 
     return RealTimeQuery(spark, topology, sink, checkpoint, settings, folder)
-
-
-class Controllable(Protocol):
-    """A running query that a control loop can be attached to."""
-
-    follower: Follower
-
-    def setup(self, executors: Executors) -> Setup | None:
-        """What can be changed; None before the first batch of a query that has to be observed first."""
-
-    def restart(self, restart: Restart) -> None:
-        """Restart it between two batches; raises ActionError if it was started elsewhere."""
-
-
-class FollowedQuery:
-    """A StreamingQuery that somebody else has started, and only they can start again."""
-
-    def __init__(self, query: Any, control_folder: ControlFolder, monitoring: MonitorSettings | None) -> None:
-        self.handle, self.started, self.tasks_stay = query, time.time(), False
-        self._tasks_every = monitoring.tasks_every if monitoring else 0.0
-        self.reader: Reader = self._read()
-        name = query.name or f"query-{str(query.id)[:8]}"
-        self.topology = Topology(name, [Spout(SOURCE, Stream(lambda _: None))], [])  # it reads its source itself
-        monitor = None if monitoring is None else Monitor.of_active(self.topology, control_folder, monitoring)
-        self.follower = Follower(self.topology, control_folder, self, monitor)
-        self.follower.supervisor = self
-        self._death_seen = False
-        self._setup_after = lru_cache(maxsize=1)(self._infer_setup)
-
-    def _read(self) -> Reader:
-        """A reader of the query."""
-        return QueryReader(self.handle, OneSource(name=SOURCE), per_task_every=self._tasks_every)
-
-    @property
-    def problem(self) -> str | None:
-        """What is wrong with the way to the executors; None if nothing is."""
-        return None
-
-    def start(self) -> None:
-        """It runs already; its control folder is kept for it."""
-        keep_folder(self.handle, self.follower)
-        folder, name = self.follower.control_folder, self.follower.topology.name
-        publish_facts(folder, PipelineFacts(name, {}, {}, no_restart="it was started elsewhere"))
-
-    def setup(self, executors: Executors) -> Setup | None:
-        """Inferred from the last batches; None before the first."""
-        return self._setup_after(self.follower.last_batch, executors)
-
-    def restart(self, restart: Restart) -> None:
-        """Not possible: only who started the query can start it again."""
-        raise ActionError(f"cannot restart this query ({restart.reason}): it was started elsewhere")
-
-    def _infer_setup(self, _: int, executors: Executors) -> Setup | None:
-        follower = self.follower
-        reports = [report for report in list(follower.reports)[-_BATCHES_OF_SETUP:] if report.tasks]
-        return inferred_setup(follower.topology.name, follower.routes, reports, executors, None) if reports else None
-
-    def supervise(self) -> None:
-        """Once the query has died, remove the cause if it can be removed: a change of a join's plan."""
-        if self._death_seen or self.handle.isActive:
-            return
-        self._death_seen, failed = True, self.handle.exception()
-        if failed is not None and self.follower.rescued(str(failed)):
-            name = self.follower.topology.name
-            log.error("%s died at a change of plan, which is taken back; start it again, nothing was lost", name)
-
-
-def controllable(query: Any, settings: Settings, control_folder: str | None) -> Controllable:
-    """A query as the control loop needs it. It is not followed before `follower.start`.
-
-    Args:
-        query: What `ft.submit` returned, or a StreamingQuery.
-        settings: How a StreamingQuery is monitored.
-        control_folder: The control folder of a StreamingQuery whose edges were given one of their own.
-    """
-    if isinstance(query, (Pipeline, FollowedQuery)):
-        return query
-    if not hasattr(query, "lastProgress"):
-        kind = type(query).__name__
-        raise ControlError(f"a {kind} cannot be controlled; pass what ft.submit returned, or a StreamingQuery")
-    folder = find_control_folder(control_folder=control_folder)
-    if not folder.routes().edges and not folder.joins():
-        raise ControlError(
-            f"there is no edge to control: '{folder.location}' has no routes; add df.transform(ft.edge(...)) or "
-            "ft.join(...) to the query, or pass control_folder=..."
-        )
-    check_query(folder, str(query.id))
-    check_driver(folder.location, str(query.id))
-    return _followed(query, folder, settings.to_run().monitoring)
-
-
-def _followed(query: Any, folder: ControlFolder, monitoring: MonitorSettings | None) -> FollowedQuery:
-    if not is_real_time(query):
-        return FollowedQuery(query, folder, monitoring)
-    from foretide.runtime.pipeline.followed_real_time import FollowedRealTimeQuery  # noqa: PLC0415 - builds on this
-
-    return FollowedRealTimeQuery(query, folder, monitoring)

@@ -72,6 +72,12 @@ def _listener(spark: SparkSession) -> _StartListener:
     return listener
 
 
+def folder_of_join(metric: _Metric) -> str | None:
+    """The control folder of the join that reports this metric in a logical plan."""
+    found = (listener.joins.get(metric) for listener in list(_listeners.values()))
+    return next((join.folder.location for join in found if join is not None), None)
+
+
 class _StartListener:
     """Implements Spark's Java interface itself: PySpark's own base class copies every progress, which costs time."""
 

@@ -33,7 +33,8 @@ _LEFT, _RIGHT = "foretide_join_left_", "foretide_join_right_"
 _PLAN = f"{OBSERVATION}_"
 _MAX_NAME_LENGTH = 40
 _SEPARATOR = "\x1f"
-_OPERATOR = "symmetricHashJoin"
+JOIN_OPERATOR = "symmetricHashJoin"
+"""Spark's name of a stream-stream join among its stateful operators."""
 
 
 def plan_observation(name: str) -> str:
@@ -108,7 +109,7 @@ def highest_times(spark: SparkSession, checkpoint: str, name: str, batch: int) -
 
 def _operator(spark: SparkSession, checkpoint: str, name: str, batch: int) -> int:
     """The stateful operator that is this join: the one whose rows carry its salts."""
-    known = spark.read.format("state-metadata").load(checkpoint).where(F.col("operatorName") == _OPERATOR)
+    known = spark.read.format("state-metadata").load(checkpoint).where(F.col("operatorName") == JOIN_OPERATOR)
     for row in known.select("operatorId").distinct().collect():
         held = _state(spark, checkpoint, row["operatorId"], "left", batch)
         if f"{SALT}{name}" in _values(held).fieldNames():

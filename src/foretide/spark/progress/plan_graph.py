@@ -19,13 +19,28 @@ _GLOBAL_EDGE = re.compile(rf"AS {TASK_PREFIX}(.+?)#\d+")
 _EDGE = re.compile(rf"direct_shuffle_partition_id\(`?{TASK_PREFIX}(.+?)`?#\d+L?\), (\d+)\)")
 _STAGE = re.compile(r"\(stage (\d+)\.(\d+): task \d+\)")
 
+_KINDS = {
+    "Join": "join",
+    "Deduplicate": "deduplicate",
+    "WithState": "state",
+    "Aggregate": "aggregate",
+    "StateStore": "aggregate",
+    "Window": "window",
+}
+"""Operators in Spark's plan for which rows are exchanged, by a part of their name."""
+
+_OTHER = "shuffle"
+
 Json = dict[str, Any]
 StageId = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """An exchange in one execution: its edge (None: Spark's own), what it counted, who wrote it, and one who read."""
+    """An exchange in one execution: its edge (None: Spark's own), what it counted, who wrote it, and one who read.
+
+    `reader` is what Spark does with what it reads from an exchange of its own: `aggregate`, `join`, ...
+    """
 
     edge: str | None
     pool: int
@@ -33,6 +48,7 @@ class Exchange:
     flow: EdgeFlow
     written_by: StageId | None
     read_by: StageId | None
+    reader: str | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +63,7 @@ Parts = tuple[tuple[Exchange | Scan, ...], ...]
 
 @dataclass(frozen=True)
 class SparkStage:
-    """A stage: its parts in the order of their tasks, the edge it writes to, or whether Spark's `own` exchange.
+    """A stage: its parts in the order of their tasks, the edge it writes to, or Spark's own exchange by its reader.
 
     A part is read by tasks of its own; several inputs in one part are read by the same tasks, as in a join.
     """
@@ -56,6 +72,7 @@ class SparkStage:
     parts: Parts
     feeds: str | None
     own: bool = False
+    reader: str | None = None
 
 
 class PlanGraph:
@@ -67,7 +84,9 @@ class PlanGraph:
         self._nodes = {node["nodeId"]: node for node in nodes}
         self._below: dict[int, list[int]] = {number: [] for number in self._nodes}
         self._readers: dict[int, int] = {}
+        self._above: dict[int, int] = {}
         for link in edges:
+            self._above.setdefault(link["fromId"], link["toId"])
             self._below.setdefault(link["toId"], []).append(link["fromId"])
             self._readers[link["fromId"]] = self._readers.get(link["fromId"], 0) + 1
 
@@ -113,7 +132,13 @@ class PlanGraph:
     def stages(self, last: StageId | None) -> list[SparkStage]:
         """Every stage whose number is known: those that write an exchange, and the `last`, which feeds the sink."""
         writing = [
-            SparkStage(each.written_by, self._parts_below(number, self.exchanges), each.edge, own=each.edge is None)
+            SparkStage(
+                each.written_by,
+                self._parts_below(number, self.exchanges),
+                each.edge,
+                own=each.edge is None,
+                reader=each.reader,
+            )
             for number, each in self.exchanges.items()
             if each.written_by is not None
         ]
@@ -150,7 +175,33 @@ class PlanGraph:
         )
         written = _stage(metrics, "data size", "shuffle bytes written", "shuffle write time")
         read = _stage(metrics, "fetch wait time", "local bytes read", "remote bytes read")
-        return Exchange(edge, pool, number, flow, written, read)
+        return Exchange(edge, pool, number, flow, written, read, None if edge else self._reader_of(number))
+
+    def _reader_of(self, number: int) -> str | None:
+        """What the nearest operator above an exchange is; the second one of a kind, from the sources on, is `join-2`.
+
+        Both sides of a join are read by the same one.
+        """
+        found = self._operator_above(number)
+        if found is None:
+            return _OTHER
+        kind = _kind(self._nodes[found])
+        alike = sorted({above for each in self._shuffles if (above := self._operator_above(each)) is not None})
+        alike = [each for each in reversed(alike) if _kind(self._nodes[each]) == kind]
+        place = alike.index(found)
+        return kind if place == 0 else f"{kind}-{place + 1}"
+
+    @cached_property
+    def _shuffles(self) -> list[int]:
+        return [number for number, node in self._nodes.items() if node["nodeName"] == "Exchange"]
+
+    def _operator_above(self, number: int) -> int | None:
+        above = self._above.get(number)
+        while above is not None and above in self._nodes and self._nodes[above]["nodeName"] != "Exchange":
+            if _kind(self._nodes[above]) is not None:
+                return above
+            above = self._above.get(above)
+        return None
 
     def _edge_of(self, number: int, node: Json) -> tuple[str | None, int]:
         """Edge and pool of an exchange. To a single task Spark drops the column, which is then named below."""
@@ -170,6 +221,11 @@ class PlanGraph:
             if node["nodeName"] != "Exchange" and (name := self._named_below(below)):
                 return name
         return None
+
+
+def _kind(node: Json) -> str | None:
+    """What an operator does, None if that is not why there is an exchange."""
+    return next((kind for name, kind in _KINDS.items() if name in node["nodeName"]), None)
 
 
 def _reader(parts: Parts) -> StageId | None:

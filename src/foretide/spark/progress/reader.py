@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from foretide.metrics.batch import BatchReport, BoltTimes, EventTimes, StateSize, TupleIds
 from foretide.spark.compile.timing import EVENT_TIMES, read_event_times
 from foretide.spark.edges import OBSERVATION, RECEIVED, SENT
-from foretide.spark.joins.statistics import joins_seen
+from foretide.spark.joins.statistics import JOIN_OPERATOR, joins_seen
 from foretide.spark.progress.executions import Executions, Flows, SparkExecutions
 from foretide.spark.rest import RestUnavailableError
 from foretide.spark.sources.registry import source_range
@@ -181,6 +181,7 @@ def read_report(
         event_times=_event_times(observed),
         state=_state(progress.stateOperators),
         watermark=_watermark(progress.eventTime),
+        watermark_times=_watermark_times(progress.eventTime, progress.numInputRows),
         joins=joins_seen(observed),
     )
 
@@ -207,11 +208,14 @@ def _event_times(observed: Any) -> dict[str, EventTimes]:
 def _state(operators: Any) -> StateSize | None:
     if not operators:
         return None
+    joins = [each for each in operators if each.operatorName == JOIN_OPERATOR]
     return StateSize(
         sum(each.numRowsTotal for each in operators),
         sum(each.memoryUsedBytes for each in operators),
         sum(each.numRowsDroppedByWatermark for each in operators),
         max(each.numShufflePartitions for each in operators),
+        sum(each.numRowsTotal for each in joins),
+        sum(each.memoryUsedBytes for each in joins),
     )
 
 
@@ -221,8 +225,20 @@ def _watermark(event_time: Any) -> float | None:
     return seconds or None  # 1970: no watermark yet
 
 
+def _watermark_times(event_time: Any, rows: int) -> EventTimes | None:
+    """Mean and earliest event time, which stands in for all low levels."""
+    found = event_time or {}
+    if not rows or "min" not in found or "avg" not in found:
+        return None
+    mean = datetime.fromisoformat(found["avg"]).timestamp()
+    return EventTimes(rows, mean, {0.0: datetime.fromisoformat(found["min"]).timestamp(), 0.5: mean})
+
+
 def _offset(text: Any) -> dict[str, Any]:
+    """An offset as a mapping; a plain number is one with the key `offset`."""
     value = json.loads(text) if isinstance(text, str) and text.startswith("{") else text
+    if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()):
+        return {"offset": int(value)}
     return value if isinstance(value, dict) else {}
 
 

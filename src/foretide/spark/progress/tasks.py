@@ -84,13 +84,14 @@ class _Operators:
         """What the tasks of a part are: whose, from where, to where."""
         first, operator = stage.parts[place][0], self.of(stage, place)
         edge = first.edge if isinstance(first, Exchange) else None
-        behind = self.shape.after(operator) if stage.own else None
+        behind = self.shape.after(operator, stage.reader) if stage.own else None
         inside = stage.own and operator is not None and behind == operator
         own = isinstance(first, Exchange) and first.edge is None
         return {
             "operator": operator,
             "edge": edge,
             "feeds": stage.feeds or (None if inside else behind),
+            "shuffled": own,
             "passing": edge is not None and edge.endswith(SHARED),
             "inner": inside,
             "later": own and operator is not None and isinstance(first, Exchange) and self._writer(first) == operator,
@@ -105,7 +106,7 @@ class _Operators:
             return self.shape.scan(stage.feeds, scans.index(place), len(scans))
         if first.edge is not None:
             return first.edge.removesuffix(SHARED)
-        return self.shape.after(self._writer(first))
+        return self.shape.after(self._writer(first), first.reader)
 
     def _writer(self, exchange: Exchange) -> str | None:
         found = [

@@ -12,7 +12,7 @@ from foretide.control_folder.filesystem import absolute
 from foretide.spark.edges import barrier, placed, task_column
 from foretide.spark.groupings import quoted
 from foretide.spark.realtime.meters import meter_entry
-from foretide.spark.realtime.routes import live_task
+from foretide.spark.realtime.routes import live_task, ring_of_batch
 from foretide.spark.session import apply_mode, check_mode
 from foretide.topology.modes import REAL_TIME
 
@@ -43,7 +43,7 @@ class LiveEdges:
     ) -> DataFrame:
         """The frame with the task of each tuple in the edge's own column, by the route that running tasks see."""
         live = partial(live_task, self.spark, self.key, name, pool=pool)
-        return placed(frame, name, grouping, pool, self.folder, replicas, live)
+        return placed(frame, name, grouping, pool, self.folder, replicas, live, ring_of_batch)
 
     def exchange(self, frame: DataFrame, name: str, pool: int, *, measured: bool = True) -> DataFrame:
         """Send each tuple to the task in the edge's column, and count it there."""

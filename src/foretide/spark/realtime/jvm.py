@@ -2,7 +2,8 @@
 
 An executor keeps what running tasks share in its system properties: the route of an edge as text, and counters as
 arrays of atomic numbers. Spark's own expressions for calling Java (`StaticInvoke`, `Invoke`) read and change them for
-each row, for some tens of nanoseconds. None of them is deterministic, or Spark would evaluate it once, at planning.
+each row, for some tens of nanoseconds. None of them is deterministic, or Spark would evaluate it once, at planning, as
+it does on purpose with `file_text`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,22 @@ class Jvm:
     def property_text(self, key: str) -> Column:
         """A system property; null if it is not set."""
         return self._column(self._from_java(self._property(key)))
+
+    def file_text(self, path: str) -> Column:
+        """The text of a local file when Spark plans a batch, read in the driver; null if it cannot be read.
+
+        Spark's optimizer evaluates what is deterministic, has constant arguments and returns a type of Spark's, such as
+        bytes. So tasks see a literal.
+        """
+        path_class, files = "java.nio.file.Path", self._class("java.nio.file.Files")
+        place = self._spark._jvm.java.nio.file.Paths.get(path, self._no_more_names)  # type: ignore[union-attr]  # noqa: SLF001
+        literal = self._catalyst.expressions.Literal.fromObject(place, self._object(path_class))
+        propagate_null, nullable, deterministic = True, True, True
+        read = self._objects.StaticInvoke(
+            files, self._type("BinaryType"), "readAllBytes", self._seq(literal), self._seq(),
+            propagate_null, nullable, deterministic, self._spark._jvm.scala.Option.empty(),  # type: ignore[union-attr]  # noqa: SLF001
+        )  # fmt: skip
+        return self._column(self._catalyst.expressions.TryEval(read)).cast("string")
 
     def property_set(self, key: Column, value: Column) -> Column:
         """Set a system property and return what it was, null if it was not set."""
@@ -158,6 +175,12 @@ class Jvm:
 
     def _seq(self, *parts: Any) -> Any:
         return self._spark._jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(parts))  # type: ignore[union-attr]  # noqa: SLF001
+
+    @property
+    def _no_more_names(self) -> Any:
+        """An empty array, for the rest of a call with any number of names."""
+        context: Any = self._spark.sparkContext
+        return context._gateway.new_array(context._jvm.java.lang.String, 0)  # noqa: SLF001
 
     @cached_property
     def _int(self) -> Any:

@@ -56,6 +56,8 @@ class RealTimeReader:
             made holds what was missed.
         next_batch: The number of the next report.
         last_read: The counters as they were read last.
+        uncommitted: Tuples that spouts have read since Spark's last batch ended, or since the start.
+        committed_at: When that was, in seconds since 1970.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class RealTimeReader:
         self._flown: dict[str, int] = dict.fromkeys(self._counted_edges(), 0)
         self.next_batch = first_batch
         self.unavailable: str | None = None
+        self.uncommitted, self.committed_at = 0, self._last
 
     # ---- what the follower and the supervisor ask
 
@@ -180,6 +183,9 @@ class RealTimeReader:
         edges = self._edges(operators)
         progress = self._new_progress()
         spouts = {each.operator.name: each.all.tuples for each in operators if each.operator.spout}
+        self.uncommitted += sum(spouts.values())
+        if progress is not None:
+            self.uncommitted, self.committed_at = 0, now
         at_sink = [each.end for each in operators if each.operator.sink]
         at_sink += [total(done[name].values()) for name in self._sinks]
         variation = {each.operator.name: arrival_scv(each.entered.values()) for each in operators}

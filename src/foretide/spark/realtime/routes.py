@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from foretide.control_folder.filesystem import local_path
+from foretide.routing.table import FORMAT
+from foretide.spark.edges import ROUTES_SCHEMA, ring_of
 from foretide.spark.realtime.jvm import Jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
+
+    from foretide.control_folder.folder import ControlFolder
 
 _FIRST = ord("0")
 
@@ -27,6 +32,19 @@ def route_text(ring: Sequence[int]) -> str:
     '011<'
     """
     return "".join(chr(_FIRST + task) for task in ring)
+
+
+def ring_of_batch(spark: SparkSession, folder: ControlFolder, edge: str) -> Column:
+    """The ring of an edge when Spark plans a batch; null where the table cannot be read, or has no such edge.
+
+    The driver reads a local table while it plans. A scan of it, as in micro-batches, is a job of its own before the
+    tasks of the batch can start, and makes the boundary between two batches longer.
+    """
+    path = local_path(folder.routes_url)
+    if path is None:
+        return ring_of(spark, folder, edge)
+    table = F.from_json(Jvm(spark).file_text(str(path)), ROUTES_SCHEMA)
+    return F.when(table["format"] == FORMAT, F.try_element_at(table["edges"], F.lit(edge))["ring"])
 
 
 def live_task(spark: SparkSession, key: str, edge: str, slot: Column, ring: Column | None, pool: int) -> Column:

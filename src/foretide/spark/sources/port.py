@@ -98,6 +98,9 @@ class SourcePort(Generic[S]):
         """When these shares of each partition's rows had arrived, in seconds since 1970."""
         return {}
 
-    def input_table(self, taken: SourceRange) -> pa.Table | None:  # noqa: ARG002
-        """All rows with a payload that the source hands out, made again to verify results."""
+    def input_table(self, taken: SourceRange, *, whole: bool = True) -> pa.Table | None:  # noqa: ARG002
+        """All rows with a payload that the source hands out, made again to verify results.
+
+        If not `whole`, those up to the end of what was taken.
+        """
         return None

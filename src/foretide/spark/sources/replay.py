@@ -87,11 +87,12 @@ class ReplaySource(SourcePort[Replay]):
         numbers = taken.start.get("row", 0) + rows
         return self.plan.due_at(numbers) if numbers[0] >= 0 else None
 
-    def input_table(self, taken: SourceRange) -> pa.Table | None:
-        """All rows with a payload, as they were handed out."""
+    def input_table(self, taken: SourceRange, *, whole: bool = True) -> pa.Table | None:
+        """All rows with a payload, as they were handed out; if not `whole`, those until the end of what was taken."""
         total, origin = self.plan.payload_rows, self.origin(taken)
         if total is None or origin is None:
             return None
+        total = total if whole else min(total, int(taken.end["row"]))
         batches = [
             self.plan.rows(first, min(first + _TABLE_ROWS, total), origin) for first in range(0, total, _TABLE_ROWS)
         ]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretide.errors import BatchOverloadError
-from foretide.planning.batches import BatchModel, StagePlan, batch_model, stage_work
+from foretide.queueing.batches import BatchModel, StagePlan, batch_model, stage_work
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 
@@ -88,7 +88,8 @@ def test_work_follows_visits_or_the_measured_sum():
     assert stage_work(network, BatchCosts(1)) == pytest.approx({"a": 0.1, "b": 0.6})
     assert stage_work(network, BatchCosts(1, work_per_row=1.4)) == pytest.approx({"a": 0.2, "b": 1.2})
     query = batch_model(network, BatchCosts(8), {"a": 2, "b": 3}, {"b": 6})
-    assert query.stages == (StagePlan("a", pytest.approx(0.1), 2, 2), StagePlan("b", pytest.approx(0.6), 3, 6))
+    first, second = StagePlan("a", 0.1, 2, 2, 1.0, 1.0), StagePlan("b", pytest.approx(0.6), 3, 6, 3.0, 1.0)
+    assert query.stages == (first, second)
 
 
 def test_a_query_without_work_has_no_limit():

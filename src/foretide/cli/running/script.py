@@ -1,0 +1,114 @@
+"""`foretide run [OPTIONS] SCRIPT.py [ARGUMENTS]`: runs a PySpark program as it is, and controls its queries.
+
+Spark gets the settings that must be there before its start, unless the program or whoever started it sets them. All
+else is as `python SCRIPT.py ARGUMENTS` would do it: working folder, arguments, output, exit code.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from foretide.cli.console import DurationOption, echo
+from foretide.cli.exits import ScriptExit
+from foretide.cli.running.preflight import check_home, ended_by_signals
+from foretide.cli.running.run import wanted_target
+from foretide.cli.settings import ConfigOption, PolicyOption, SetOption, chosen_settings
+from foretide.runtime.shutdown import within
+from foretide.runtime.threads import guarded
+from foretide.settings.settings import Settings
+
+_STOP_SECONDS = 20.0
+
+
+def run_script(
+    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="A PySpark program.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="ARGUMENTS", help="Arguments of the program: all that follows it.")
+    ] = None,
+    policy: PolicyOption = None,
+    config: ConfigOption = None,
+    sets: SetOption = None,
+    latency: Annotated[float | None, DurationOption(help="Target of the p99 latency, such as 2s.")] = None,
+    *,
+    act: Annotated[
+        bool, typer.Option("--act", help="Carry out what the control loops decide. Default: advise only.")
+    ] = False,
+) -> None:
+    """Run a PySpark program without changing it, and control every streaming query that it starts.
+
+    Options of this command come before the program's name. Without --act the control loops only advise; see
+    `foretide status` and `foretide advice` in another terminal.
+    """
+    if not script.is_file():
+        raise typer.BadParameter(f"there is no file '{script}'", param_hint="SCRIPT")
+    settings = chosen_settings(config, sets, policy)
+    settings.to_control()
+    target = wanted_target(settings, latency) or settings.target
+    check_home()
+    with ended_by_signals():
+        _run(script, arguments or [], settings, target, "act" if act else "advise")
+
+
+def _run(script: Path, arguments: Sequence[str], settings: Settings, target: Any, mode: Any) -> None:
+    from foretide.runtime.loop.watch import Watch, watch  # noqa: PLC0415 - loads Spark
+    from foretide.spark.executors import QUARANTINE_SETTINGS  # noqa: PLC0415
+    from foretide.spark.session_events import is_classic, prepared_sessions  # noqa: PLC0415
+
+    watches: list[Watch] = []
+
+    def attach(session: Any) -> None:
+        if is_classic(session):
+            start = partial(watch, session, None, target, mode=mode, settings=settings)
+            guarded(lambda: watches.append(start()), "watching the queries of the program")
+
+    with prepared_sessions(QUARANTINE_SETTINGS, attach):
+        try:
+            code = run_as_main(script, arguments)
+        except KeyboardInterrupt:
+            within(_STOP_SECONDS, lambda: _stop_queries(watches), "stopping the queries of the program")
+            raise
+        finally:
+            for each in watches:
+                within(_STOP_SECONDS, each.stop, "ending the control of the program's queries")
+    if code:
+        raise ScriptExit(code)
+
+
+def run_as_main(script: Path, arguments: Sequence[str]) -> int:
+    """Run a program as Python would, and return its exit code. What it raises is printed as Python prints it."""
+    before, path = sys.argv, list(sys.path)
+    sys.argv = [str(script), *arguments]
+    sys.path.insert(0, str(script.parent.resolve()))
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            echo(ended.code, err=True)
+        return ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
+    except Exception as error:  # noqa: BLE001 - the program's own
+        traceback.print_exception(type(error), error, _own_frames(error, script))
+        return 1
+    finally:
+        sys.argv, sys.path[:] = before, path
+    return 0
+
+
+def _own_frames(error: BaseException, script: Path) -> Any:
+    """The traceback from the program's own first line on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != str(script):
+        trace = trace.tb_next
+    return trace or error.__traceback__
+
+
+def _stop_queries(watches: Sequence[Any]) -> None:
+    for each in watches:
+        each.stop_queries()

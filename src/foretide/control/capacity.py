@@ -1,0 +1,130 @@
+"""What a running pipeline would need for another load or target, by what was measured of its batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from foretide.control.policies.batch_allocation import BatchPlanner, model_error
+from foretide.control.world.measured import NotYet, arrivals, batch_observation
+from foretide.control.world.setup import Target
+from foretide.control.world.world import World
+from foretide.errors import CapacityError
+from foretide.formatting import format_duration, format_number
+from foretide.queueing.learned_batches import MAX_BATCHES, BatchObservation, LearnedBatches, learn
+
+MAX_EXECUTORS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Executors, replicas and the latency to expect for a load.
+
+    Attributes:
+        interval: Fewest and most executors that may be needed, by the error of the model.
+        pools: Tasks that each operator behind an edge needs, and has now.
+        bottleneck: The operator whose stage takes longest.
+        learned: The costs of batches that the answer rests on.
+        most_cores: Most cores in the batches that they were learnt from.
+    """
+
+    query: str
+    rate: float
+    target: Target
+    executors: int
+    interval: tuple[int, int | None]
+    cores_per_executor: int
+    latency: float
+    pools: Mapping[str, tuple[int, int]]
+    bottleneck: str
+    learned: LearnedBatches
+    most_cores: int
+
+
+def capacity(worlds: Iterable[World], rate: float | None, latency: float | None) -> Capacity:
+    """The fewest executors that carry a rate (the measured one by default) within a latency (the target's by default).
+
+    Raises:
+        CapacityError: Too few batches were recorded, the query is in real time, or no number of executors does.
+    """
+    last: World | None = None
+    observed: list[BatchObservation] = []
+    for last in worlds:
+        batch = batch_observation(last)
+        observed = [*observed[-MAX_BATCHES:], *([] if batch is None else [batch])]
+    learned = learn(observed)
+    if last is None or learned is None:
+        raise CapacityError(f"{len(observed)} batches with rows were recorded, too few to learn what they cost")
+    if last.setup.mode != "micro-batch":
+        raise CapacityError(
+            "a query in real time has no batches to learn from; `foretide plan FILE` plans a model of it"
+        )
+    target = last.target if latency is None else replace(last.target, latency=latency, relaxed=0.0)
+    if target.latency is None:
+        raise CapacityError("there is no latency target; give one with --latency, such as --latency 2s")
+    return _planned(learned, last, rate, target, max(batch.cores for batch in observed))
+
+
+def _planned(learned: LearnedBatches, world: World, rate: float | None, target: Target, most_cores: int) -> Capacity:
+    now = arrivals(world)
+    present = math.inf if isinstance(now, NotYet) else sum(now.values())
+    wanted = present if rate is None else rate
+    if not math.isfinite(wanted):
+        raise CapacityError("it is not known how many rows arrive; give a number of rows a second with --rate")
+    held = world.snapshot.value(target.metric)
+    off = None if held is None or math.isinf(present) else model_error(learned, world, present, held / 1000.0)
+    error = off or 1.0
+    spread = [error * (1 - learned.error), error, error * (1 + learned.error)]
+    low, choice, high = (_planner(learned, world, wanted, target, each).cheapest() for each in spread)
+    if choice is None or choice.executors is None:
+        best = _planner(learned, world, wanted, target, error).fastest()
+        reached = "no number of executors keeps up"
+        if math.isfinite(best.latency):
+            reached = (
+                f"the lowest {target.quantile} is {format_duration(best.latency)}, with {best.executors} executors"
+            )
+        raise CapacityError(f"{format_number(wanted)} rows/s within {format_duration(target.latency or 0)}: {reached}")
+    stages = {stage.operator: choice.model.stage_seconds(stage, 1000.0) for stage in choice.model.stages}
+    return Capacity(
+        world.setup.query,
+        wanted,
+        target,
+        choice.executors,
+        (choice.executors if low is None else low.executors or 1, None if high is None else high.executors),
+        world.setup.cores_per_executor,
+        choice.latency,
+        {part.name: (choice.replicas[part.name], part.pool) for part in world.setup.by_edge.values()},
+        max(stages, key=lambda name: stages[name]),
+        learned,
+        most_cores,
+    )
+
+
+def _planner(learned: LearnedBatches, world: World, rate: float, target: Target, error: float) -> BatchPlanner:
+    """A planner with as many executors and tasks as it takes."""
+    setup = replace(world.setup, executors=(1, MAX_EXECUTORS))
+    anything = replace(world, setup=setup, target=replace(target, budget=None))
+    return BatchPlanner(learned, anything, rate, error=error).with_large_pools()
+
+
+def explain(found: Capacity) -> list[str]:
+    """The answer in sentences."""
+    learned, low, high = found.learned, found.interval[0], found.interval[1]
+    between = f"between {low} and {high}" if high is not None else f"{low} or more"
+    cores = f"{found.cores_per_executor} core{'s' if found.cores_per_executor > 1 else ''}"
+    needed = (
+        f"{found.executors:,} executors of {cores} carry {format_number(found.rate)} rows/s with a "
+        f"{found.target.quantile} latency of about {format_duration(found.latency)} "
+        f"(target {format_duration(found.target.latency or 0.0)}); {between} by the error of the model."
+    )
+    pools = [
+        f"Edge '{name}' needs {tasks} tasks; its pool has {pool}: foretide restart --pool {name}={tasks}."
+        for name, (tasks, pool) in found.pools.items()
+        if tasks > pool
+    ]
+    learnt = (
+        f"Learnt from {learned.batches} batches with up to {found.most_cores} cores: a batch costs "
+        f"{format_duration(learned.fixed_cost)}, and the model is off by {learned.error:.0%} on average."
+    )
+    return [needed, *pools, f"The bottleneck is {found.bottleneck}.", learnt]

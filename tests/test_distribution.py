@@ -1,0 +1,49 @@
+"""A wheel of the repository works in an empty environment."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from foretide.cli.doctor import SPARK
+
+ROOT = Path(__file__).parents[1]
+STORY = Path(__file__).with_name("distribution_story.py")
+MODEL = '[[operator]]\nname = "extract"\nservice_rate = 1.75\narrivals = 1.0\nprocessors = 2\n'
+
+
+def test_the_spark_that_is_checked_for_is_the_one_that_is_installed():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    wanted = f"pyspark=={SPARK[0]}.{SPARK[1]}."
+    assert wanted in project
+    assert wanted in pinned
+
+
+def call(*words, cwd, **environment):
+    done = subprocess.run(
+        words, cwd=cwd, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": "", **environment}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.soak
+def test_a_wheel_works_in_an_empty_environment(tmp_path):
+    call(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(ROOT), cwd=tmp_path)
+    (wheel,) = tmp_path.glob("foretide-*.whl")
+    call(sys.executable, "-m", "venv", "empty", cwd=tmp_path)
+    python = str(tmp_path / "empty" / "bin" / "python")
+    call(python, "-m", "pip", "install", "-q", "-c", str(ROOT / "constraints.txt"), str(wheel), cwd=tmp_path)
+    foretide = str(tmp_path / "empty" / "bin" / "foretide")
+    assert call(foretide, "--version", cwd=tmp_path).strip()
+    (tmp_path / "model.toml").write_text(MODEL, encoding="utf-8")
+    assert "extract" in call(foretide, "plan", "model.toml", "--latency", "5s", cwd=tmp_path)
+    checks = json.loads(call(foretide, "doctor", "--json", cwd=tmp_path, FORETIDE_HOME=str(tmp_path / "home")))
+    assert {check["name"]: check["state"] for check in checks}["Spark"] == "ok"
+    told = json.loads(call(python, str(STORY), cwd=tmp_path, FORETIDE_HOME=str(tmp_path / "home")).splitlines()[-1])
+    assert str(tmp_path) in told["foretide"]
+    assert (told["rows"], told["alarms"]) == (told["expected"], [])
