@@ -79,7 +79,7 @@ def test_the_last_committed_offset_is_read_from_the_checkpoint(tmp_path):
 @pytest.mark.parametrize("name", ["url-count", "continuous-queries"])
 def test_a_run_that_is_stopped_is_judged_by_the_rows_that_it_took(start, name):
     app = find_app(name)
-    topology = in_batches(app.build(LOAD), 1500)
+    topology = in_batches(app.build(LOAD), 500)
     plan = replay_of(topology)
     pipeline = start(topology)
     wait_for(lambda: len(pipeline.reports) >= 4, pipeline)

@@ -305,14 +305,15 @@ def warm_up(
     spark: Any,
     app: App,
     console: Console,
+    folder_in: Path,
     load: Load | None = None,
     short_batches: int = 0,
-    folder_in: Path | None = None,
 ) -> None:
     """Process some rows, so that the replay does not begin while the JVM is still loading classes.
 
     With `short_batches`, until that many batches took less than two seconds: executors need longer than local mode. Its
-    temporary folder is in `folder_in`, if given: executors on other hosts must see it, too.
+    temporary folder is in that of the run: executors on other hosts must see it, too, and what a task writes there after
+    it was interrupted is removed with the folder of the run.
     """
     console.print("Warming up ...", highlight=False)
     few = load or Load(seconds=1.0, rate=2000.0, paced=False)

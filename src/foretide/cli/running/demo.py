@@ -124,7 +124,7 @@ def url_count(
         run_folder("demo") as folder,
         spark_session("local-cluster[2,1,1024]", "foretide-demo", 2, folder / SPARK_LOG, console) as spark,
     ):
-        warm_up(spark, find_app(_APP), console, Load(seconds=60.0, rate=rate), short_batches=5)
+        warm_up(spark, find_app(_APP), console, folder, Load(seconds=60.0, rate=rate), short_batches=5)
         cores = _pin_to_cores(spark.sparkContext)
         runs = []
         for name, controlled in (("off", False), ("on", True)):

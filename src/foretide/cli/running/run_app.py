@@ -49,7 +49,7 @@ def run_app(options: RunOptions) -> bool:
     split = check_ratio(options.ratio, app.build(options.load), app.edge)
     console = Console(stderr=options.as_json)
     with spark_session(options.master, f"foretide-{app.name}", 2, options.folder / SPARK_LOG, console) as spark:
-        warm_up(spark, app, console, folder_in=options.folder)
+        warm_up(spark, app, console, options.folder)
         start = AppRun.resume if options.supervised else AppRun.start
         with start(spark, app, options.load, options.folder, settings.to_run()) as replay:
             view = open_view(console, app, replay.plan, split)
