@@ -6,8 +6,8 @@ import itertools
 import os
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -104,6 +104,21 @@ class Measured:
     account: Account
     feed: Latency
     cores: float
+
+
+def pooled(runs: Sequence[Measured]) -> Measured:
+    """Several runs of a variant as one."""
+    first, late = runs[0], [each.feed for each in runs]
+    return replace(
+        first,
+        milliseconds=np.concatenate([each.milliseconds for each in runs]),
+        records=np.concatenate([each.records for each in runs]),
+        inside=np.concatenate([each.inside for each in runs]),
+        boundaries=tuple(gap for each in runs for gap in each.boundaries),
+        account=Account(*(sum(each) for each in zip(*(astuple(run.account) for run in runs), strict=True))),
+        feed=max(late, key=lambda feed: feed.p99),
+        cores=float(np.mean([each.cores for each in runs])),
+    )
 
 
 def start_session(master: str, settings: Mapping[str, str] | None = None) -> SparkSession:

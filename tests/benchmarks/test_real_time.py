@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from benchmarks.real_time import goals
-from benchmarks.real_time_run import REPARTITION, ROUTED, Measured, Variant, measured
+from benchmarks.real_time_run import REPARTITION, ROUTED, Measured, Variant, measured, pooled
 from benchmarks.report import markdown
 
 from foretide.kafka.latency import Account, Latency, Received, Sent
@@ -40,3 +42,12 @@ def test_goals_are_judged_over_all_runs():
     both = [(3.0, True), (90.0, False)]
     assert [(row["measured"], row["met"]) for row in goals(runs)] == [*both, *both, (1.5, False)]
     assert "| p50 below 4 ms, record to record | 3.000 | True |" in markdown({"goals": goals(runs)})
+
+
+def test_runs_of_a_variant_are_pooled():
+    one = replace(run_of(ROUTED, [1, 2]), boundaries=(200.0,), account=Account(5, 1, 0, 0), cores=0.5)
+    two = replace(run_of(ROUTED, [3]), boundaries=(300.0,), account=Account(7, 0, 2, 0), cores=1.5)
+    both = pooled([one, two])
+    assert list(both.milliseconds) == [1, 2, 3]
+    assert (both.boundaries, both.account, both.cores) == ((200.0, 300.0), Account(12, 1, 2, 0), 1.0)
+    assert both.inside.size == both.records.size == 3

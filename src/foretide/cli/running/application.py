@@ -312,8 +312,8 @@ def warm_up(
     """Process some rows, so that the replay does not begin while the JVM is still loading classes.
 
     With `short_batches`, until that many batches took less than two seconds: executors need longer than local mode. Its
-    temporary folder is in that of the run: executors on other hosts must see it, too, and what a task writes there after
-    it was interrupted is removed with the folder of the run.
+    folder is in that of the run: executors on other hosts must see it, too, and what an interrupted task still writes
+    is removed with the folder of the run.
     """
     console.print("Warming up ...", highlight=False)
     few = load or Load(seconds=1.0, rate=2000.0, paced=False)
