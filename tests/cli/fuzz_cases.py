@@ -177,7 +177,7 @@ def _split(quick: list[str], command: Any) -> tuple[list[str], list[str]]:
 
 
 STEERING = ["routes.json", "status.json", "control.json", "admission.json", "target.json", "drained.json"]
-STEERING += ["restart.json", "stop.json", "joins.json", "pipeline.json"]
+STEERING += ["restart.json", "stop.json", "joins.json", "pipeline.json", "held.json", "supervisor.json"]
 READERS = {
     "control": [
         ["status"], ["list"], ["route", "show"], ["target", "show"], ["admission", "show"], ["drain", "0"], ["restart"],

@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,18 +19,21 @@ from foretide.control_folder.folder import CONTROL, ROUTES, STATUS, ControlFolde
 from foretide.control_folder.orders import (
     ADMISSION,
     DRAINED,
+    HELD,
     RESTART,
     RESTARTED,
     STOP,
     TARGET,
+    HeldOrder,
     RestartOrder,
     TargetOrder,
 )
+from foretide.control_folder.supervision import SUPERVISOR, SupervisorStatus, write_supervisor
 from foretide.errors import ForetideError
 from foretide.metrics.batch import EdgeFlow
 from foretide.status.pipelines import Running, announce
 
-FILES = (ROUTES, STATUS, CONTROL, FACTS, ADMISSION, TARGET, DRAINED, RESTART, RESTARTED, STOP)
+FILES = (ROUTES, STATUS, CONTROL, FACTS, ADMISSION, TARGET, DRAINED, RESTART, RESTARTED, STOP, HELD, SUPERVISOR)
 COMMANDS = (
     ("status",), ("status", "--json"), ("list",), ("list", "--json"), ("route", "show"), ("route", "show", "--json"),
     ("admission", "show"), ("target", "show"), ("route", "set", "work", "1:2"), ("admission", "set", "lines", "5"),
@@ -60,6 +64,8 @@ def fill(folder):
     folder.orders.request_restart(RestartOrder("one"))
     folder.orders.note_restarted("one")
     folder.orders.request_stop(stop=False)
+    folder.orders.hold("edge work", HeldOrder("me@here", time.time(), "split 1:1", time.time() + 600))
+    write_supervisor(Path(folder.location), SupervisorStatus(7, 1, 10, "was killed by SIGKILL", time.time()))
 
 
 def call(*arguments):
@@ -96,14 +102,27 @@ def is_of_other_types(path):
     path.write_text(json.dumps({key: [[str(value)]] for key, value in data.items()} or [1]))
 
 
+def is_far_in_time(path):
+    data = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(_later(data)))
+
+
+def _later(data):
+    """Every number with a fraction, such as a time, is one that no calendar has."""
+    if isinstance(data, dict):
+        return {key: _later(value) for key, value in data.items()}
+    return 1e300 if isinstance(data, float) else data
+
+
 def is_not_utf8(path):
     path.write_bytes(b'{"places": ["\xff"]}')
 
 
 DAMAGES = (deep, is_folder, is_cut, has_many_digits, is_of_other_types, is_not_utf8)
+ODD = (*DAMAGES, is_far_in_time)
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", ODD)
 @pytest.mark.parametrize("name", FILES)
 def test_no_command_ends_in_a_traceback(folder, tmp_path, name, damage):
     damage(tmp_path / "control" / name)
@@ -123,6 +142,12 @@ def test_no_command_ends_in_a_traceback(folder, tmp_path, name, damage):
         (CONTROL, [("restart",), ("drain", "host-a"), ("target", "set", "--budget", "2")], [("status",), ("list",)]),
         (FACTS, [("restart",), ("admission", "set", "lines", "5")], [("status",)]),
         (RESTART, [("restart",)], [("status",)]),
+        (
+            HELD,
+            [("route", "set", "work", "1:2"), ("admission", "set", "lines", "5")],
+            [("status",), ("target", "show")],
+        ),
+        (SUPERVISOR, [], [("status",)]),
         (RESTARTED, [("restart",)], [("status",)]),
     ],
 )

@@ -14,10 +14,11 @@ from foretide.cli.main import app
 from foretide.control.target_record import TargetRecord
 from foretide.control.world.setup import Target
 from foretide.control_folder.facts import PipelineFacts
+from foretide.control_folder.filesystem import LocalFilesystem
 from foretide.control_folder.folder import ControlFolder, ControlStatus, DecisionSummary, JoinSummary, PipelineStatus
 from foretide.control_folder.orders import ADMISSION, DRAINED, RESTART, TARGET, TargetOrder
 from foretide.control_folder.supervision import SupervisorStatus, write_supervisor
-from foretide.errors import ForetideError
+from foretide.errors import ControlFolderError, ForetideError
 from foretide.status.pipelines import Running, announce, find_folder, withdraw
 from foretide.text import printable
 
@@ -344,6 +345,35 @@ def test_a_route_that_is_refused_is_not_held(folder):
     for words in (["set", "nowhere", "1:1"], ["set", "work", "1:1:1"], ["replicas", "work", "3"]):
         assert call("route", *words).exit_code
     assert folder.orders.held() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "subject"),
+    [
+        (DRAINED, ["drain", "host-a"], "drained host-a"),
+        (TARGET, ["target", "set", "--budget", "3"], "target"),
+        (ADMISSION, ["admission", "set", "lines", "7"], "spout lines"),
+    ],
+)
+def test_an_order_that_fails_changes_nothing_of_what_is_held(folder, monkeypatch, name, order, subject):
+    attach_loop(folder)
+    write, full = LocalFilesystem.write, set()
+
+    def write_unless_full(files, name, *rest, **more):
+        if name in full:
+            raise ControlFolderError("no space left")
+        write(files, name, *rest, **more)
+
+    monkeypatch.setattr(LocalFilesystem, "write", write_unless_full)
+    full.add(name)
+    assert "no space left" in str(call(*order).exception)
+    assert folder.orders.held() == {}
+    full.clear()
+    say(*order)
+    before = folder.orders.held()[subject]
+    full.add(name)
+    assert "no space left" in str(call(*order, "--for", "1h").exception)
+    assert folder.orders.held() == {subject: before}
 
 
 def test_limits_targets_and_drained_hosts_are_held_and_released(folder):

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from foretide.control_folder.supervision import SUPERVISOR, read_supervisor
-from foretide.errors import PipelineFailedError
+from foretide.errors import DamagedFileError, PipelineFailedError
 from foretide.probes.process import read_stat
 from foretide.runtime.driver_supervisor import CRASHED, DriverSupervisor, RestartLimits, next_restart
 from helpers import environment, wait_for
@@ -128,9 +128,11 @@ def test_a_signal_to_the_supervisor_stops_the_driver_and_then_the_supervisor(tmp
     assert read_supervisor(tmp_path).ended
 
 
-def test_a_damaged_status_of_a_supervisor_counts_as_none(tmp_path):
+def test_a_damaged_status_of_a_supervisor_is_named(tmp_path):
+    assert read_supervisor(tmp_path) is None
     for text in ("", "[]", '{"pid": "x"}', "[" * 100_000):
         (tmp_path / SUPERVISOR).write_text(text, encoding="utf-8")
-        assert read_supervisor(tmp_path) is None
+        with pytest.raises(DamagedFileError, match=SUPERVISOR):
+            read_supervisor(tmp_path)
     (tmp_path / SUPERVISOR).write_text(json.dumps({"pid": 7, "restarts": 1, "at": time.time()}), encoding="utf-8")
     assert read_supervisor(tmp_path).restarts == 1

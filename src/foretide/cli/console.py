@@ -22,6 +22,7 @@ from rich.box import SIMPLE_HEAD
 from rich.segment import Segment
 from rich.table import Table
 
+from foretide.dates import local_date
 from foretide.durations import parse_duration
 from foretide.errors import DurationError, FileError
 from foretide.text import printable
@@ -154,7 +155,7 @@ def format_ago(at: float, now: float) -> str:
     age = max(0.0, now - at)
     if age <= _LONG_AGO_SECONDS:
         return f"{age:.0f} s ago"
-    return time.strftime("on %Y-%m-%d at %H:%M:%S", time.localtime(at))
+    return local_date(at, "on %Y-%m-%d at %H:%M:%S")
 
 
 def parse_duration_option(text: str | float) -> float:

@@ -16,6 +16,7 @@ from foretide.cli.console import AppOption, Console, JsonOption, SinceOption, St
 from foretide.control.decisions.decision import Decision, to_data
 from foretide.control.decisions.explain import explain as explain_decision
 from foretide.control.decisions.explain import heading, progress_of_wishes, summary
+from foretide.dates import local_date
 from foretide.errors import DecisionNotFoundError, EmptyStoreError
 from foretide.formatting import format_duration
 from foretide.status.stored import PipelineDecisions, open_store, read_decisions
@@ -99,7 +100,7 @@ def as_values(decision: Decision) -> dict[str, Any]:
 
 def moment(at: float) -> str:
     """A time for people, in their own time zone."""
-    return time.strftime("%m-%d %H:%M:%S", time.localtime(at))
+    return local_date(at, "%m-%d %H:%M:%S")
 
 
 def table_of_decisions(title: str, last: str) -> Table:

@@ -6,13 +6,14 @@ import getpass
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Annotated
 
 from foretide.cli.console import DurationOption, answer
 from foretide.control_folder.folder import ControlFolder
 from foretide.control_folder.orders import HELD_TARGET, HeldOrder
-from foretide.errors import ActionError
+from foretide.dates import local_date
+from foretide.errors import ActionError, ControlFolderError
 
 ForOption = Annotated[
     float | None,
@@ -22,12 +23,18 @@ ForOption = Annotated[
 _RELEASES = {"edge": "route release", "spout": "admission release", "drained": "drain --release", "target": "target"}
 
 
-def give(folder: ControlFolder, subject: str, words: str, seconds: float | None) -> HeldOrder:
-    """Note that a person has set something, so that the control loop leaves it alone."""
+@contextmanager
+def holding(folder: ControlFolder, subject: str, words: str, seconds: float | None) -> Iterator[HeldOrder]:
+    """Note that a person sets something, so that the control loop leaves it alone; not so if setting it fails."""
     now = time.time()
     order = HeldOrder(_me(), now, words, None if seconds is None else now + seconds)
-    folder.orders.hold(subject, order)
-    return order
+    before = folder.orders.hold(subject, order)
+    try:
+        yield order
+    except BaseException:
+        with suppress(ControlFolderError):
+            folder.orders.release(subject) if before is None else folder.orders.hold(subject, before)
+        raise
 
 
 def release(folder: ControlFolder, subject: str, *, as_json: bool) -> None:
@@ -44,7 +51,7 @@ def length(order: HeldOrder) -> str:
     """How long an order holds, for the sentence that confirms it."""
     if order.until is None:
         return "it holds until it is released"
-    return f"it holds until {time.strftime('%H:%M:%S', time.localtime(order.until))}"
+    return f"it holds until {local_date(order.until, '%H:%M:%S')}"
 
 
 def describe(held: Mapping[str, HeldOrder], now: float) -> Iterator[str]:

@@ -23,6 +23,7 @@ from foretide.cli.console import (
     format_ago,
     print_json,
 )
+from foretide.dates import local_date
 from foretide.errors import EmptyStoreError
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level, Metric
@@ -154,7 +155,7 @@ def _page(store: MetricStore, name: str, level: Level | None) -> Group:
 
 
 def _describe_alarm(alarm: AlarmRecord) -> str:
-    return f"{time.strftime('%m-%d %H:%M:%S', time.localtime(alarm.at))} {alarm.rule}: {alarm.message}"
+    return f"{local_date(alarm.at, '%m-%d %H:%M:%S')} {alarm.rule}: {alarm.message}"
 
 
 def _level_tables(level: Level, figures: Sequence[Figure], *, whole: bool) -> list[Table]:

@@ -20,13 +20,14 @@ from foretide.cli.console import (
     plain_values,
     print_json,
 )
-from foretide.cli.holding import ForOption, describe, give
+from foretide.cli.holding import ForOption, describe, holding
 from foretide.cli.steering import parse_whole, read_loop, request_restart
 from foretide.control.target_record import TargetRecord, describe_target, reasons, verdict
 from foretide.control_folder.facts import MAX_POOL, MAX_STATE_PARTITIONS, check_place
 from foretide.control_folder.folder import ControlFolder, ControlStatus, PipelineStatus
 from foretide.control_folder.orders import RestartOrder, held_place, new_order_id
 from foretide.control_folder.supervision import SupervisorStatus
+from foretide.dates import local_date
 from foretide.errors import ActionError, ControlError, ControlFolderError, ForetideError
 from foretide.status.pipelines import PipelineState, find_folder, list_running, read_state
 from foretide.status.pipelines import list_pipelines as read_pipelines
@@ -160,7 +161,7 @@ def advice(app: AppOption = None, control_folder: ControlFolderOption = None, *,
 def _supervisor_lines(supervisor: SupervisorStatus | None) -> Iterator[str]:
     if supervisor is not None:
         state = "ended" if supervisor.ended else f"process {supervisor.pid}"
-        last = "" if supervisor.at is None else f"; it {supervisor.last_exit} on {time.ctime(supervisor.at)}"
+        last = "" if supervisor.at is None else f"; it {supervisor.last_exit} on {local_date(supervisor.at)}"
         times = "once" if supervisor.restarts == 1 else f"{supervisor.restarts} times"
         yield f"supervisor: {state}; driver restarted {times}{last}"
 
@@ -237,10 +238,11 @@ def _drain(folder: ControlFolder, place: str, seconds: float | None, *, release:
     if release:
         _check_drained(place, folder)
         folder.orders.release(held_place(place))
+        folder.orders.drain(place, release=True)
     else:
         check_place(place, read_loop(folder, _NOT_DRAINED).workers)
-        give(folder, held_place(place), f"no tasks for {place}", seconds)
-    folder.orders.drain(place, release=release)
+        with holding(folder, held_place(place), f"no tasks for {place}", seconds):
+            folder.orders.drain(place)
 
 
 def _check_drained(place: str, folder: ControlFolder) -> None:

@@ -24,7 +24,7 @@ from foretide.cli.console import (
     parse_duration_option,
     print_json,
 )
-from foretide.cli.holding import ForOption, describe, give, length, release
+from foretide.cli.holding import ForOption, describe, holding, length, release
 from foretide.control.target_record import describe_target
 from foretide.control.world.setup import Quantile, Target
 from foretide.control_folder.facts import MAX_POOL, PipelineFacts, check_admission, check_restart
@@ -117,8 +117,8 @@ def _route(
 ) -> None:
     """Publish a changed route, and hold it. What does not fit is refused before anything is written."""
     change(folder.routes())
-    order = give(folder, f"edge {edge}", words, seconds)
-    table = folder.change_routes(change)
+    with holding(folder, f"edge {edge}", words, seconds) as order:
+        table = folder.change_routes(change)
     shares = [round(share, 4) for share in table.edges[edge].shares]
     parts = " : ".join(f"{share:.1%}" for share in shares)
     text = f"{edge} is split {parts} from the next batch on (version {table.version}); {length(order)}"
@@ -194,8 +194,8 @@ def set_limit(
     if limit is not None or spout not in folder.orders.admission():
         check_admission(spout, read_facts(folder))
     words = "no limit" if limit is None else f"{limit:,} rows per batch"
-    held = give(folder, f"spout {spout}", words, seconds)
-    folder.orders.limit_admission(spout, limit)
+    with holding(folder, f"spout {spout}", words, seconds) as held:
+        folder.orders.limit_admission(spout, limit)
     text = f"{spout}: {words} from the next batch on; {length(held)}"
     answer({"spout": spout, "rows": limit, "held": held}, text, as_json=as_json)
 
@@ -276,8 +276,8 @@ def set_target(
     folder = find_folder(app, control_folder)
     read_loop(folder, "no target would be held")
     target = order.apply(_target(folder))
-    held = give(folder, HELD_TARGET, describe_target(target), seconds)
-    folder.orders.set_target(order)
+    with holding(folder, HELD_TARGET, describe_target(target), seconds) as held:
+        folder.orders.set_target(order)
     if as_json:
         print_json(target)
     else:

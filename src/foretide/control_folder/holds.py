@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 from foretide.codec import to_json
 from foretide.control_folder.filesystem import LocalFilesystem, local_path
 from foretide.control_folder.orders import read_record
+from foretide.dates import local_date
 from foretide.errors import ControlFolderError
 from foretide.files import PRIVATE
 
@@ -42,8 +43,7 @@ class Holder:
     since: float
 
     def __str__(self) -> str:
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.since))
-        return f"query '{self.query}' (process {self.pid} on host {self.host}, since {since})"
+        return f"query '{self.query}' (process {self.pid} on host {self.host}, since {local_date(self.since)})"
 
 
 @dataclass(frozen=True, slots=True)

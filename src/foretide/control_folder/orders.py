@@ -13,7 +13,6 @@ A file that cannot be read is never taken for an empty one, nor replaced: somebo
 
 from __future__ import annotations
 
-import time
 import uuid
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar
@@ -21,6 +20,7 @@ from typing import Any, Literal, TypeVar
 from foretide.codec import from_json, to_json
 from foretide.control.world.setup import Quantile, Target
 from foretide.control_folder.filesystem import LOCK_SECONDS, Filesystem
+from foretide.dates import local_date
 from foretide.errors import CodecError, ControlFolderError, DamagedFileError
 from foretide.formatting import format_duration
 
@@ -113,12 +113,8 @@ class HeldOrder:
 
     def describe(self) -> str:
         """What was set, by whom, when, and for how long."""
-        end = "until it is released" if self.until is None else f"until {_clock_time(self.until)}"
-        return f"{self.words}, set by {self.by} on {_clock_time(self.at)}, {end}"
-
-
-def _clock_time(at: float) -> str:
-    return time.strftime("%Y-%m-%d at %H:%M:%S", time.localtime(at))
+        end = "until it is released" if self.until is None else f"until {local_date(self.until)}"
+        return f"{self.words}, set by {self.by} on {local_date(self.at)}, {end}"
 
 
 def held_place(place: str) -> str:
@@ -213,10 +209,12 @@ class OrderFiles:
         """What people hold, by subject, ended or not."""
         return self._read(dict[str, HeldOrder], HELD) or {}
 
-    def hold(self, subject: str, order: HeldOrder) -> None:
-        """Keep the control loop from changing a subject."""
+    def hold(self, subject: str, order: HeldOrder) -> HeldOrder | None:
+        """Keep the control loop from changing a subject; what was held before, None if nothing was."""
         with self._files.lock(self._lock_seconds):
-            self._files.write(HELD, to_json({**self.held(), subject: order}))
+            held = self.held()
+            self._files.write(HELD, to_json({**held, subject: order}))
+            return held.get(subject)
 
     def release(self, subject: str) -> HeldOrder | None:
         """Let the control loop change a subject again; what was held, None if nothing was."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from foretide.codec import to_json
 from foretide.control_folder.filesystem import LocalFilesystem
 from foretide.control_folder.orders import read_record
-from foretide.errors import ControlFolderError
 
 SUPERVISOR = "supervisor.json"
 
@@ -34,11 +33,8 @@ class SupervisorStatus:
 
 
 def read_supervisor(folder: Path) -> SupervisorStatus | None:
-    """The supervisor of the pipeline with this control folder; None if it has none, or its file cannot be read."""
-    try:
-        return read_record(LocalFilesystem(folder), SupervisorStatus, SUPERVISOR)
-    except ControlFolderError:
-        return None
+    """The supervisor of the pipeline with this control folder; None if it has none."""
+    return read_record(LocalFilesystem(folder), SupervisorStatus, SUPERVISOR)
 
 
 def write_supervisor(folder: Path, status: SupervisorStatus) -> None:

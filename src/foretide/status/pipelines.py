@@ -159,7 +159,7 @@ def read_state(folder: ControlFolder) -> PipelineState:
     for read in (orders.target, orders.restart, orders.last_restarted, status.facts):
         readable(read, problems)
     local = local_path(folder.location)
-    supervisor = None if local is None else read_supervisor(local)
+    supervisor = None if local is None else readable(lambda: read_supervisor(local), problems)
     places = tuple(sorted(drained or ()))
     held = readable(orders.held, problems) or {}
     return PipelineState(batch, control, places, admission or {}, tuple(problems), supervisor, held)
