@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +18,13 @@ from foretide.control.world.setup import Target
 from foretide.control_folder.facts import PipelineFacts
 from foretide.control_folder.filesystem import LocalFilesystem
 from foretide.control_folder.folder import ControlFolder, ControlStatus, DecisionSummary, JoinSummary, PipelineStatus
+from foretide.control_folder.holds import take
 from foretide.control_folder.orders import ADMISSION, DRAINED, RESTART, TARGET, TargetOrder
 from foretide.control_folder.supervision import SupervisorStatus, write_supervisor
 from foretide.errors import ControlFolderError, ForetideError
 from foretide.status.pipelines import Running, announce, find_folder, withdraw
 from foretide.text import printable
+from helpers import environment
 
 
 @pytest.fixture
@@ -201,6 +205,19 @@ def test_orders_that_no_loop_would_obey_are_refused(folder, order, ended):
 def test_orders_for_what_does_not_exist_are_refused_with_what_there_is(folder, order, reason):
     attach_loop(folder)
     refused(order, reason)
+
+
+DIE = "import os, sys; from foretide.control_folder.holds import take; take(sys.argv[1], 'loop', 'shop'); os._exit(1)"
+
+
+@pytest.mark.parametrize("order", [["restart"], ["target", "set", "--budget", "3"], ["drain", "host-a"]])
+def test_an_order_to_a_control_loop_that_was_killed_is_refused(folder, order):
+    attach_loop(folder)
+    subprocess.run([sys.executable, "-c", DIE, folder.location], env=environment(), check=False)
+    refused(order, r"the control loop of query 'shop' \(process \d+ on host .* has ended with its process")
+    loop = take(folder.location, "loop", "shop")
+    say(*order)
+    loop.release()
 
 
 def test_a_host_is_drained_and_released(folder):

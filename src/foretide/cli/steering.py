@@ -29,6 +29,7 @@ from foretide.control.target_record import describe_target
 from foretide.control.world.setup import Quantile, Target
 from foretide.control_folder.facts import MAX_POOL, PipelineFacts, check_admission, check_restart
 from foretide.control_folder.folder import ControlFolder, ControlStatus
+from foretide.control_folder.holds import dead_loop
 from foretide.control_folder.orders import HELD_TARGET, MAX_BUDGET, MAX_ROWS, RestartOrder, TargetOrder, new_order_id
 from foretide.errors import ActionError, ControlError, ControlFolderError
 from foretide.routing.table import RouteTable, parse_ratio
@@ -340,4 +341,7 @@ def read_loop(folder: ControlFolder, consequence: str) -> ControlStatus:
     if control is None or control.ended:
         state = "is attached to" if control is None else "runs any more for"
         raise ControlError(f"no control loop {state} the pipeline with '{folder.location}': {consequence}")
+    dead = dead_loop(folder.location)
+    if dead is not None:
+        raise ControlError(f"the control loop of {dead} has ended with its process: {consequence}")
     return control

@@ -138,6 +138,16 @@ def running_query(location: str) -> Holder | None:
         return _other_process(location, "driver")
 
 
+def dead_loop(location: str) -> Holder | None:
+    """Who ran the control loop last, if that process was on this host and has ended; None if nothing tells so."""
+    folder = local_path(location)
+    with _guard:
+        if folder is None or _key(location, "loop") in _held or _other_process(location, "loop") is not None:
+            return None
+    last = _last_holder(folder, "loop")
+    return last if last.host == socket.gethostname() else None
+
+
 def check_driver(location: str, query: str) -> None:
     """Refuse a control folder that another query than the one with this id has taken."""
     with _guard:
