@@ -89,6 +89,8 @@ def refused(capsys, *arguments):
         (("run", "--output", "x" * 300), "File name too long"),
         (("run", "--set", "run.monitoring=false", "--latency", "1s"), "the control loop rests on what is measured"),
         (("run", "--max-restarts", "3"), "--max-restarts requires --supervise"),
+        (("run", "--mode", "real-time", "--servers", "here"), "'here' is no address of a Kafka broker"),
+        (("run", "--mode", "real-time", "--servers", "127.0.0.1:9"), "the Kafka broker at 127.0.0.1:9 does not answer"),
         (("run", "--output", "full"), "--output: 'full' is not empty"),
     ],
 )  # fmt: skip

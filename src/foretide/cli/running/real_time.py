@@ -22,7 +22,7 @@ from foretide.kafka.children import Collector, Feed
 from foretide.kafka.latency import Received
 from foretide.runtime.pipeline.submit import Pipeline, submit
 from foretide.runtime.shutdown import within
-from foretide.spark.kafka_broker import Broker, create_topics
+from foretide.spark.kafka_broker import Broker, create_topics, list_topics
 from foretide.topology.graph import DEAD_LETTERS
 from foretide.topology.sinks import KafkaSink
 from foretide.topology.sources import KafkaSource
@@ -61,6 +61,7 @@ class Second:
 def broker_at(servers: str | None, folder: Path, console: Console) -> Iterator[str]:
     """The address of brokers: those that were given, or one of this run's own."""
     if servers is not None:
+        list_topics(servers)  # an error if none of them answers
         yield servers
         return
     console.print("Starting a Kafka broker ...", highlight=False)
