@@ -20,10 +20,11 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from foretide.errors import ForetideError
+from foretide.secrets import masked
 from foretide.text import printable
 
 _CODES = frozenset({0, 1, 2, 130, 143})
@@ -65,7 +66,8 @@ def run_command(call: Callable[[], object], command: Callable[[], str], *, as_js
         raise
     except BaseException as error:  # noqa: BLE001 - this is the end of the process
         cause = error.__cause__ if isinstance(error.__cause__, KeyboardInterrupt) else error
-        failure = _describe(cause, command())
+        described = _describe(cause, command())
+        failure = described and replace(described, message=masked(described.message))
         code = _code_of(error) if failure is None else failure.code
     if failure is not None:
         _report(failure, cause, command(), as_json=as_json)
@@ -132,7 +134,7 @@ def _report(failure: _Failure, cause: BaseException | None, command: str, *, as_
 
     with contextlib.suppress(OSError):  # there is nowhere to say it
         if cause is not None and failure.code == 1 and _debugging():
-            sys.stderr.write(printable("".join(traceback.format_exception(cause))))
+            sys.stderr.write(printable(masked("".join(traceback.format_exception(cause)))))
         if as_json and failure.kind != "OutputError":
             error = {"kind": failure.kind, "message": failure.message, "command": command}
             print_json({"error": error})
@@ -167,7 +169,7 @@ def _drop_output() -> None:
 
 def _keep_trace(error: BaseException) -> str:
     """Write the trace to a private file, and say where it is."""
-    trace = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
+    trace = masked("".join(traceback.format_exception(error))).encode("utf-8", "backslashreplace")
     try:
         from foretide.status.pipelines import private_home  # noqa: PLC0415 - only where something failed
 

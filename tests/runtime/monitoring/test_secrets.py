@@ -54,6 +54,16 @@ def call(*arguments):
     return f"{done.output}{done.exception}{getattr(done.exception, '__cause__', '')}"
 
 
+def said(capsys, *arguments, debug="0"):
+    """What a process prints that fails."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit):
+        patch.setenv("FORETIDE_DEBUG", debug)
+        app(list(arguments))
+    printed = capsys.readouterr()
+    assert "foretide: " in printed.err or "error" in printed.out
+    return printed.out + printed.err
+
+
 def problems(tmp_path):
     """What a monitor says whose store, webhook and node_exporter do not answer."""
     made = monitor(tmp_path, **SETTINGS)
@@ -66,7 +76,7 @@ def problems(tmp_path):
         made.stop()
 
 
-def test_no_command_log_repr_problem_or_error_shows_a_secret(tmp_path, caplog):
+def test_no_command_log_repr_problem_or_error_shows_a_secret(tmp_path, caplog, capsys):
     caplog.set_level(logging.DEBUG)
     announce(Running("secret", os.getpid(), str(tmp_path / "control"), STORE))
     (tmp_path / "foretide.toml").write_text(f'[monitoring]\nstore = "{STORE}"\nwebhook = "{HOOK}"\n')
@@ -81,6 +91,10 @@ def test_no_command_log_repr_problem_or_error_shows_a_secret(tmp_path, caplog):
         "a wrong setting": call("settings", "--set", f"monitoring.webhook=htps://host/{TOKEN}"),
         "a wrong type": call("settings", "--set", f"monitoring.node_exporters={STORE}"),
         "a wrong URL": call("metrics", "--store", f"postgresql://someone:{PASSWORD}@host:{OTHER}/metrics"),
+        "no source": said(capsys, "forecast", STORE),
+        "no source, as JSON": said(capsys, "evaluate", HOOK, "--json"),
+        "no folder": said(capsys, "status", "--control-folder", f"file://me:{PASSWORD}@host/folder"),
+        "a trace": said(capsys, "metrics", debug="1"),
         "problems": problems(tmp_path),
         "repr": repr([MonitorSettings(**SETTINGS), RunSettings(monitoring=MonitorSettings(**SETTINGS))]),
         "repr of all settings": repr(Settings(monitoring=MonitorSettings(**SETTINGS))),
