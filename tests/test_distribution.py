@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from foretide.cli.doctor import SPARK
+from foretide.spark.versions import NEWEST, OLDEST, dotted
 
 ROOT = Path(__file__).parents[1]
 STORY = Path(__file__).with_name("distribution_story.py")
 MODEL = '[[operator]]\nname = "extract"\nservice_rate = 1.75\narrivals = 1.0\nprocessors = 2\n'
 
 
-def test_the_spark_that_is_checked_for_is_the_one_that_is_installed():
+def test_the_versions_of_spark_are_those_that_are_installed_and_documented():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-    wanted = f"pyspark=={SPARK[0]}.{SPARK[1]}."
-    assert wanted in project
-    assert wanted in pinned
+    above = (NEWEST[0], NEWEST[1] + 1)
+    assert f'"pyspark>={dotted(OLDEST)},<{dotted(above)}"' in project
+    assert f"pyspark=={dotted(NEWEST)}." in (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    assert f"| Spark | {dotted(OLDEST)} to {dotted(NEWEST)}" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def call(*words, cwd, **environment):

@@ -17,6 +17,7 @@ from foretide.cli.running.preflight import (
     MAX_SECONDS,
     SPARK_LOG,
     check_between,
+    check_can_replay,
     check_home,
     check_master,
     check_temporary,
@@ -48,6 +49,7 @@ def join(
 
     Hot cells move, and the control loop splits them while the join runs.
     """
+    check_can_replay()
     check_between("--duration", duration, 10, MAX_SECONDS, " s")
     check_between("--orders", orders, 1, MAX_RATE, " a second")
     check_between("--zipf", zipf, 0, 3)

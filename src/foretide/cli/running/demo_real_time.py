@@ -24,6 +24,7 @@ from foretide.runtime.loop.attach import control
 from foretide.settings.load import load_settings
 from foretide.spark.jars import KAFKA_BROKER, KAFKA_CONNECTOR, jars_of
 from foretide.spark.kafka_broker import Broker, admin_client
+from foretide.spark.versions import REAL_TIME, check_has
 from foretide.topology.graph import Bolt, Native
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class DemoRun:
 def check_connector() -> str | None:
     """Why real-time mode cannot be shown; None if it can."""
     try:
+        check_has(REAL_TIME)
         admin_client("localhost:1")
         for library in (KAFKA_CONNECTOR, KAFKA_BROKER):
             jars_of(library)
