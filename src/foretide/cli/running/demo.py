@@ -1,7 +1,7 @@
 """`foretide demo url-count|join`: what control does, shown live.
 
-`url-count` slows an executor and lets the load surge, without control and with it, side by side. `join` joins taxi
-orders with vehicle positions; hot cells are found and split while it runs.
+`url-count` slows an executor, without control and with it. `join` joins taxi orders with vehicle positions; hot cells
+are found and split while it runs.
 """
 
 from __future__ import annotations
@@ -80,9 +80,7 @@ _RATES = {MICRO_BATCH.name: 6_000.0, REAL_TIME.name: 300.0}
 
 @app.command("url-count")
 def url_count(
-    duration: Annotated[
-        float, DurationOption(show_default="48s", help="Length of each of the two runs, at least 20s.")
-    ] = 48.0,
+    duration: Annotated[float, DurationOption(show_default="60s", help="Length of the load, at least 20s.")] = 60.0,
     rate: Annotated[
         float | None,
         typer.Option(
@@ -96,9 +94,10 @@ def url_count(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Slow an executor down, without control and with it. In micro-batch mode the load surges, too.
+    """Slow an executor down, without control and with it.
 
-    Both runs take about two minutes together. A table and a plot compare their latencies.
+    In real-time mode two queries run side by side, one of them under control. In micro-batch mode one runs after the
+    other, and the load surges, too. A table and a plot compare their latencies; it takes about two minutes.
     """
     check_load(duration, _RATES[mode] if rate is None else rate, 20, 100)
     _check_plot(plot)
