@@ -32,10 +32,10 @@ BESIDE = [
     "foretide route show",
     "foretide replay --policy bypass --policy replicas --set replicas.target_utilization=0.7 --set guards.cooldown=2m",
 ]
+LONG_FLAGS = "FORETIDE_GUARDS__COOLDOWN=20 foretide settings --set replicas.target_utilization=0.7"
 ALONE = [
     "foretide doctor",
-    "FORETIDE_GUARDS__COOLDOWN=20 foretide settings --set replicas.target_utilization=0.7 --policy bypass --policy "
-    + "replicas",
+    f"{LONG_FLAGS} --policy bypass --policy replicas",
 ]
 ELSEWHERE = {
     "make run": "tests/cli/test_run_processes.py",
