@@ -14,9 +14,10 @@ def test_lines_at_growing_intervals_and_none_for_what_is_quick():
         progress.set_share(now / 40)
         progress.turn()
     assert stream.getvalue().splitlines() == [
-        "simulating: 5% after 2 s",
+        "simulating: 2% after 1 s",
+        "simulating: 8% after 3 s",
         "simulating: 15% after 6 s",
-        "simulating: 30% after 12 s",
+        "simulating: 25% after 10 s",
         "simulating: 62% after 25 s",
     ]
 

@@ -212,13 +212,13 @@ def check_plot(path: Path | None) -> None:
     new_figure()
 
 
-_FIRST_SECONDS = 1.5
+_FIRST_SECONDS = 1.0
 _MAX_GAP_SECONDS = 15.0
 _LOOK_SECONDS = 0.25
 
 
 class PlainProgress:
-    """Writes a line after 1.5 s, and then at growing intervals of at most 15 s, whatever the share is."""
+    """Writes a line after a second, and then at growing intervals of at most 15 s, whatever the share is."""
 
     def __init__(self, label: str, clock: Callable[[], float] = time.monotonic, stream: TextIO | None = None) -> None:
         self._label, self._clock, self._stream = printable(label), clock, stream or sys.stderr
