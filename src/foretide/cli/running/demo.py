@@ -19,9 +19,9 @@ from rich.table import Table
 
 from foretide.apps.app import APPS, Load, find_app
 from foretide.apps.experiment import Verification, cpu_hog, origin_of, pin, pin_executors
-from foretide.cli.console import Console, DurationOption, JsonOption, PlotOption, check_plot, print_json
+from foretide.cli.console import Console, DurationOption, JsonOption, PlotOption, print_json
 from foretide.cli.running.application import AppRun, spark_session, target_verdict, warm_up
-from foretide.cli.running.demo_join import join
+from foretide.cli.running.demo_join import check_demo_plot, join
 from foretide.cli.running.demo_real_time import check_connector, show_real_time
 from foretide.cli.running.preflight import (
     SPARK_LOG,
@@ -100,7 +100,7 @@ def url_count(
     other, and the load surges, too. A table and a plot compare their latencies; it takes about two minutes.
     """
     check_load(duration, _RATES[mode] if rate is None else rate, 20, 100)
-    _check_plot(plot)
+    check_demo_plot(plot)
     check_temporary()
     check_home()
     if not hasattr(os, "sched_setaffinity"):
@@ -137,12 +137,6 @@ def url_count(
         _conclude(runs, disturbances, console)
     if not all(run.verification and run.verification.exact for run in runs):
         raise typer.Exit(1)
-
-
-def _check_plot(plot: Path | None) -> None:
-    """Refuse a file that cannot be written. Without matplotlib the demonstration runs, and there is no plot."""
-    with contextlib.suppress(EnvironmentNotReadyError):
-        check_plot(plot)
 
 
 def _pin_to_cores(context: Any) -> dict[str, int]:
