@@ -7,6 +7,7 @@ PIP_INSTALL := sh scripts/install.sh $(BIN)/python -m pip install --disable-pip-
 .PHONY: run test test-fast soak check format bench docs clean
 
 run: $(VENV)/.run
+	@echo "Starting the demonstration; it takes about two minutes ..."
 	@$(BIN)/foretide demo url-count
 
 test: $(VENV)/.dev

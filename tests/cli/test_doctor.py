@@ -51,7 +51,9 @@ def test_what_is_optional_is_missing_and_not_wrong(monkeypatch):
     ("version", "state", "words"),
     [
         (None, "problem", "not installed"),
-        ((4, 2, 1), "problem", "nothing can be audited or measured"),
+        ((4, 0, 5), "problem", "4.1 or newer"),
+        ((4, 1, 0), "missing", "lacks a replay source"),
+        ((4, 2, 1), "missing", "lacks real-time mode"),
         ((4, 3, 0), "ok", "4.3.0"),
         ((5, 0), "missing", "newer"),
     ],

@@ -348,8 +348,9 @@ def test_the_demonstration_of_a_join_explains_its_figure_and_reports_what_was_me
         assert lines[2].startswith("Load of each partition for the same rows")
         assert lines[3].endswith("80%   10%   10%   LI 1.40")
         assert lines[4].endswith("LI 0.20   (placed: cells 17, 4)")
-        assert lines[5:] == [found.conclusion()]
+        assert lines[5:] == [found.conclusion(), "plot: foretide-join.png"]
         assert "LI of the rows was 2.65 at first and 2.49 at the end, with 1 change" in lines[5]
+    assert Path("foretide-join.png").read_bytes().startswith(b"\x89PNG")
 
 
 # ---- progress

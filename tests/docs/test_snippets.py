@@ -9,10 +9,12 @@ import re
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from typer.testing import CliRunner
 
 import foretide as ft
 from docs.pages import ROOT, run
 from foretide.apps.experiment import is_over, replay_of
+from foretide.cli.main import app
 from foretide.runtime.pipeline.submit import Pipeline
 from helpers import wait_for
 
@@ -72,7 +74,24 @@ def example(spark, tmp_path, monkeypatch):
     assert not left, "the example leaves a query running"
 
 
+def script(block, folder):
+    """The block with its folders below this one: Spark runs in another folder already."""
+    return re.sub(r'"(demo|jobs)/', rf'"{folder}/\1/', block)
+
+
+def test_the_route_of_the_edge_in_the_readme_is_set_and_released(example, tmp_path):
+    (block,) = [block for where, block in RUNNABLE if where.startswith("README") and "ft.edge(" in block]
+    run(script(block, tmp_path), example)
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for command in ("route set work 3:0:0:1", "route release work"):
+        words = f"{command} --control-folder demo/edge/foretide"
+        assert words in readme
+        result = CliRunner().invoke(app, words.split())
+        assert result.exit_code == 0, result.output
+        assert "work" in result.output
+
+
 @pytest.mark.parametrize("block", [block for _, block in RUNNABLE], ids=[where for where, _ in RUNNABLE])
 def test_a_block_runs_by_itself_and_ends_cleanly(example, block, capfd, tmp_path):
-    run(re.sub(r'"(demo|jobs)/', rf'"{tmp_path}/\1/', block), example)  # Spark runs in another folder already
+    run(script(block, tmp_path), example)
     assert "\tat org.apache.spark" not in capfd.readouterr().err

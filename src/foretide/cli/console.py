@@ -25,6 +25,7 @@ from rich.table import Table
 from foretide.dates import local_date
 from foretide.durations import parse_duration
 from foretide.errors import DurationError, FileError
+from foretide.runtime.threads import Worker
 from foretide.text import printable
 
 
@@ -107,9 +108,17 @@ def plain_values(value: Any) -> Any:  # noqa: PLR0911 - a table of types
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[float], None]]:
-    """A bar on stderr, as stdout holds the result alone; yields a function that sets the completed share."""
+    """A bar on stderr, as stdout holds the result alone; yields a function that sets the completed share.
+
+    Where stderr is no terminal, there are lines instead, from two seconds on.
+    """
     if not sys.stderr.isatty():
-        yield plain_progress(label)
+        lines = PlainProgress(label)
+        worker = Worker("foretide-progress", lines.turn, _LOOK_SECONDS, what="showing progress").start()
+        try:
+            yield lines.set_share
+        finally:
+            worker.stop()
         return
     from rich.progress import (  # noqa: PLC0415 - only for commands that take long
         BarColumn,
@@ -204,22 +213,26 @@ def check_plot(path: Path | None) -> None:
     new_figure()
 
 
-_FIRST_SECONDS = 2.0
-_MORE = 1.5
+_FIRST_SECONDS = 1.0
+_MAX_GAP_SECONDS = 15.0
+_LOOK_SECONDS = 0.25
 
 
-def plain_progress(
-    label: str, clock: Callable[[], float] = time.monotonic, stream: TextIO | None = None
-) -> Callable[[float], None]:
-    """A function that is called with the completed share; it writes after 2 s, 5 s, 9.5 s, and ever more rarely."""
-    started = clock()
-    due = _FIRST_SECONDS
+class PlainProgress:
+    """Writes a line after a second, and then at growing intervals of at most 15 s, whatever the share is."""
 
-    def report(share: float) -> None:
-        nonlocal due
-        passed = clock() - started
-        if passed >= due:
-            due = passed * _MORE + _FIRST_SECONDS
-            print(f"{label}: {share:.0%} after {passed:,.0f} s", file=stream or sys.stderr, flush=True)
+    def __init__(self, label: str, clock: Callable[[], float] = time.monotonic, stream: TextIO | None = None) -> None:
+        self._label, self._clock, self._stream = printable(label), clock, stream or sys.stderr
+        self._started, self._due = clock(), _FIRST_SECONDS
+        self._share = 0.0
 
-    return report
+    def set_share(self, share: float) -> None:
+        """Note the completed share."""
+        self._share = share
+
+    def turn(self) -> None:
+        """Write a line if one is due."""
+        passed = self._clock() - self._started
+        if passed >= self._due:
+            self._due = passed + min(_MAX_GAP_SECONDS, passed / 2 + _FIRST_SECONDS)
+            print(f"{self._label}: {self._share:.0%} after {passed:,.0f} s", file=self._stream, flush=True)

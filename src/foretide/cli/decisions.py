@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from foretide.cli.console import AppOption, Console, JsonOption, SinceOption, StoreOption, Text, echo, print_json
+from foretide.cli.terms import explained
 from foretide.control.decisions.decision import Decision, to_data
 from foretide.control.decisions.explain import explain as explain_decision
 from foretide.control.decisions.explain import heading, progress_of_wishes, summary
@@ -63,7 +64,8 @@ def _show(found: PipelineDecisions, *, stored: bool) -> None:
     table = table_of_decisions(f"{found.pipeline}: decisions", "outcome")
     for decision in found.decisions:
         add_decision(table, decision, outcome(decision))
-    Console().print(table)
+    reasons = (reason for decision in found.decisions for reason in _reasons(decision))
+    Console().print(Group(table, *explained(reasons)))
     if (line := targets_held(found.decisions)) is not None:
         Console(highlight=False, soft_wrap=True).print(line)
 
@@ -204,6 +206,7 @@ def _page(decision: Decision) -> Iterator[RenderableType]:
         grid.add_row("" if part.label == before else part.label, Text(part.text))
         before = part.label
     yield grid
+    yield from explained(part.text for part in explain_decision(decision))
     if decision.wishes:
         yield ""
         yield _progress_table(decision)

@@ -9,7 +9,6 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -18,11 +17,11 @@ import typer
 
 from foretide.cli.console import Console, JsonOption, Text, print_json
 from foretide.errors import EnvironmentNotReadyError, ForetideError
+from foretide.spark.versions import NEWEST, OLDEST, dotted, lacking, spark_version
 from foretide.status.pipelines import foretide_home
 
 State = Literal["ok", "missing", "problem"]
 
-SPARK = (4, 3)
 _EXTRAS = {"kafka": "confluent_kafka", "plot": "matplotlib", "postgres": "psycopg", "forecast": "equinox"}
 _EXCLUSION_LIST = "org/apache/spark/scheduler/HealthTracker.class"
 _MIN_CORES, _MIN_GIGABYTES = 2, 4.0
@@ -89,28 +88,16 @@ def _java() -> Check:
 
 
 def _spark() -> Check:
-    found, install = spark_version(), f"pip install 'pyspark=={SPARK[0]}.{SPARK[1]}.*'"
+    found, install = spark_version(), f"pip install 'pyspark=={dotted(NEWEST)}.*'"
     if found is None:
         return Check("Spark", "problem", "pyspark is not installed", install)
-    if found[:2] < SPARK:
-        lacks = "whose reports do not name the edges of a query"
-        return Check("Spark", "problem", f"{_dotted(found)}, {lacks}, so nothing can be audited or measured", install)
-    if found[:2] > SPARK:
-        return Check("Spark", "missing", f"{_dotted(found)} is newer than what was tested", install)
-    return Check("Spark", "ok", _dotted(found))
-
-
-def spark_version() -> tuple[int, ...] | None:
-    """The version of PySpark, which is not imported; None if it is not installed."""
-    try:
-        parts = version("pyspark").split(".")
-    except PackageNotFoundError:
-        return None
-    return tuple(int(part) for part in parts if part.isdecimal())
-
-
-def _dotted(found: tuple[int, ...]) -> str:
-    return ".".join(map(str, found))
+    if found[:2] < OLDEST:
+        return Check("Spark", "problem", f"{dotted(found)}; {dotted(OLDEST)} or newer is needed", install)
+    if found[:2] > NEWEST:
+        return Check("Spark", "missing", f"{dotted(found)} is newer than what was tested", install)
+    if lacks := lacking(found):
+        return Check("Spark", "missing", f"{dotted(found)}, which lacks {', '.join(lacks)}", install)
+    return Check("Spark", "ok", dotted(found))
 
 
 def _extras() -> Check:

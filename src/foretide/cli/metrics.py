@@ -23,6 +23,7 @@ from foretide.cli.console import (
     format_ago,
     print_json,
 )
+from foretide.cli.terms import explained
 from foretide.dates import local_date
 from foretide.errors import EmptyStoreError
 from foretide.metrics.catalogue import CATALOGUE
@@ -148,10 +149,11 @@ def _page(store: MetricStore, name: str, level: Level | None) -> Group:
         return Group(Text(f"{name}: nothing has been measured{where}"))
     newest = min(found.figures, key=lambda figure: figure.age)
     head = Text(f"{name}, measured {format_ago(newest.at, newest.at + newest.age)}", style="bold")
-    levels = [level] if level else list(Level)
+    levels, known = [level] if level else list(Level), {figure.metric for figure in found.figures}
     tables = [table for each in levels for table in _level_tables(each, found.figures, whole=level is not None)]
     alarms = [Text(f"alarm: {_describe_alarm(alarm)}", style="red") for alarm in found.alarms[-_MAX_ALARMS:]]
-    return Group(head, *tables, *alarms)
+    terms = [] if level is not None else explained(name for shown in _SHOWN.values() for name in shown if name in known)
+    return Group(head, *tables, *alarms, *terms)
 
 
 def _describe_alarm(alarm: AlarmRecord) -> str:

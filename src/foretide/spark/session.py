@@ -20,6 +20,8 @@ from foretide.probes.executor_metrics import ExecutorMetrics, own_address
 from foretide.spark.executors import QUARANTINE_SETTINGS
 from foretide.spark.jars import KAFKA_CONNECTOR, jars_of
 from foretide.spark.java import check_java
+from foretide.spark.versions import REAL_TIME as REAL_TIME_FEATURE
+from foretide.spark.versions import check_has, check_spark
 from foretide.topology.modes import MICRO_BATCH, REAL_TIME, ExecutionMode, Mode
 
 if TYPE_CHECKING:
@@ -98,6 +100,9 @@ def session(
     With `mode="real-time"` it can run queries of both modes. Real-time mode needs a slot for every task: `local[8]`
     gives eight of them, on however many cores there are.
     """
+    check_spark()
+    if mode == REAL_TIME.name:
+        check_has(REAL_TIME_FEATURE)
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
@@ -167,6 +172,8 @@ def in_mode(spark: SparkSession, mode: ExecutionMode) -> Iterator[None]:
 
 def check_mode(spark: SparkSession, mode: ExecutionMode) -> None:
     """Raise an error that says what to do unless the session was started with what the mode needs."""
+    if mode is REAL_TIME:
+        check_has(REAL_TIME_FEATURE)
     for name, value in START_SETTINGS[mode.name].items():
         if name == _SHUFFLE_MANAGER and spark.sparkContext.getConf().get(name, None) != value:
             raise EnvironmentNotReadyError(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from foretide.errors import ActionError
 from foretide.spark.hadoop import HadoopFolder
 from foretide.spark.sinks import sink_port
+from foretide.spark.versions import STATE_PARTITIONS, reason_against
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -86,6 +87,8 @@ def repartition_obstacle(spark: Any, checkpoint: str, sink: Sink) -> str | None:
 
     Before the first batch of a checkpoint only the session and the sink are known.
     """
+    if (reason := reason_against(STATE_PARTITIONS)) is not None:
+        return reason
     files = HadoopFolder(spark, checkpoint)
     if not sink_port(sink).can_skip_batches:
         return f"a {sink.format} cannot take a batch that writes nothing; use ft.Parquet or ft.Json"

@@ -1,7 +1,7 @@
 """`foretide demo url-count|join`: what control does, shown live.
 
-`url-count` slows an executor and lets the load surge, without control and with it, side by side. `join` joins taxi
-orders with vehicle positions; hot cells are found and split while it runs.
+`url-count` slows an executor, without control and with it. `join` joins taxi orders with vehicle positions; hot cells
+are found and split while it runs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from rich.table import Table
 
 from foretide.apps.app import APPS, Load, find_app
 from foretide.apps.experiment import Verification, cpu_hog, origin_of, pin, pin_executors
-from foretide.cli.console import Console, DurationOption, JsonOption, PlotOption, check_plot, print_json
+from foretide.cli.console import Console, DurationOption, JsonOption, PlotOption, print_json
 from foretide.cli.running.application import AppRun, spark_session, target_verdict, warm_up
-from foretide.cli.running.demo_join import join
+from foretide.cli.running.demo_join import check_demo_plot, join
 from foretide.cli.running.demo_real_time import check_connector, show_real_time
 from foretide.cli.running.preflight import (
     SPARK_LOG,
@@ -80,9 +80,7 @@ _RATES = {MICRO_BATCH.name: 6_000.0, REAL_TIME.name: 300.0}
 
 @app.command("url-count")
 def url_count(
-    duration: Annotated[
-        float, DurationOption(show_default="48s", help="Length of each of the two runs, at least 20s.")
-    ] = 48.0,
+    duration: Annotated[float, DurationOption(show_default="60s", help="Length of the load, at least 20s.")] = 60.0,
     rate: Annotated[
         float | None,
         typer.Option(
@@ -96,12 +94,13 @@ def url_count(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Slow an executor down, without control and with it. In micro-batch mode the load surges, too.
+    """Slow an executor down, without control and with it.
 
-    Both runs take about two minutes together. A table and a plot compare their latencies.
+    In real-time mode two queries run side by side, one of them under control. In micro-batch mode one runs after the
+    other, and the load surges, too. A table and a plot compare their latencies; it takes about two minutes.
     """
     check_load(duration, _RATES[mode] if rate is None else rate, 20, 100)
-    _check_plot(plot)
+    check_demo_plot(plot)
     check_temporary()
     check_home()
     if not hasattr(os, "sched_setaffinity"):
@@ -138,12 +137,6 @@ def url_count(
         _conclude(runs, disturbances, console)
     if not all(run.verification and run.verification.exact for run in runs):
         raise typer.Exit(1)
-
-
-def _check_plot(plot: Path | None) -> None:
-    """Refuse a file that cannot be written. Without matplotlib the demonstration runs, and there is no plot."""
-    with contextlib.suppress(EnvironmentNotReadyError):
-        check_plot(plot)
 
 
 def _pin_to_cores(context: Any) -> dict[str, int]:

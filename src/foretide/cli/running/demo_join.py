@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from foretide.apps.taxi_join import NAME as JOIN
-from foretide.apps.taxi_join import City
+from foretide.apps.taxi_join import City, JoinOutcome
 from foretide.apps.taxi_join import run as run_join
 from foretide.cli.console import Console, DurationOption, JsonOption, PlotOption, check_plot, print_json
 from foretide.cli.running.application import spark_session
@@ -17,6 +19,7 @@ from foretide.cli.running.preflight import (
     MAX_SECONDS,
     SPARK_LOG,
     check_between,
+    check_can_replay,
     check_home,
     check_master,
     check_temporary,
@@ -24,6 +27,7 @@ from foretide.cli.running.preflight import (
     only_run,
     run_folder,
 )
+from foretide.errors import EnvironmentNotReadyError
 from foretide.reports import draw_partitions
 
 _MAX_PARTITIONS = 1000
@@ -40,20 +44,22 @@ def join(
     zipf: Annotated[float, typer.Option(help="Skew of the cells of the map: Zipf's exponent.")] = 1.6,
     partitions: Annotated[int, typer.Option(help="Partitions of the join.")] = 4,
     master: Annotated[str, typer.Option(help="Master URL of Spark.")] = "local[2]",
-    plot: PlotOption = None,
+    plot: PlotOption = Path("foretide-join.png"),
     *,
     as_json: JsonOption = False,
 ) -> None:
     """Join taxi orders with vehicle positions by cell.
 
-    Hot cells move, and the control loop splits them while the join runs.
+    Hot cells move, and the control loop splits them while the join runs. At the end the load of each partition is
+    compared for the same rows, with the plan and without, in numbers and in a plot.
     """
+    check_can_replay()
     check_between("--duration", duration, 10, MAX_SECONDS, " s")
     check_between("--orders", orders, 1, MAX_RATE, " a second")
     check_between("--zipf", zipf, 0, 3)
     check_between("--partitions", partitions, 2, _MAX_PARTITIONS)
     check_master(master)
-    check_plot(plot)
+    check_demo_plot(plot)
     check_temporary()
     check_home()
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
@@ -67,13 +73,29 @@ def join(
         tell(folder / "checkpoint" / "foretide")
         console.print(_WHAT_LI_IS)
         found = run_join(spark, city, folder, console.print)
-    if plot is not None:
-        draw_partitions({"by the hash alone": found.hash_loads, "by the plan": found.loads}, plot)
+    plotted = _plotted(found, plot)
     if as_json:
         print_json(asdict(found))
         return
     for line in found.same_rows():
         console.print(line)
     console.print(found.conclusion())
-    if plot is not None:
-        console.print(f"plot: {plot}")
+    if plotted is not None:
+        console.print(plotted)
+
+
+def check_demo_plot(plot: Path | None) -> None:
+    """Refuse a file that cannot be written. Without matplotlib the demonstration runs, and there is no plot."""
+    with contextlib.suppress(EnvironmentNotReadyError):
+        check_plot(plot)
+
+
+def _plotted(found: JoinOutcome, plot: Path | None) -> str | None:
+    """Plot the load of each partition, and say where, or why not; None if there is nothing to plot."""
+    if plot is None or not found.loads:
+        return None
+    try:
+        draw_partitions({"by the hash alone": found.hash_loads, "by the plan": found.loads}, plot)
+    except EnvironmentNotReadyError as error:
+        return f"no plot: {error}"
+    return f"plot: {plot}"

@@ -1,8 +1,12 @@
-"""The demonstration in real-time mode: an executor is slowed down, without control and with it."""
+"""The demonstration in real-time mode: two queries side by side, one with control, while an executor is slowed down.
+
+They share executors and run at the same time, so that whatever else disturbs the machine disturbs both.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +19,7 @@ from foretide.apps.experiment import Verification, cpu_hog, pin_executors
 from foretide.cli.console import Console, print_json
 from foretide.cli.running.application import spark_session, target_verdict
 from foretide.cli.running.preflight import SPARK_LOG
-from foretide.cli.running.real_time import RealTimeRun, introduction, line, real_time_of, warm_up
+from foretide.cli.running.real_time import RealTimeRun, introduction, real_time_of, warm_up, watch
 from foretide.control.decisions.explain import summary
 from foretide.control.world.setup import Latency
 from foretide.errors import EnvironmentNotReadyError
@@ -24,6 +28,7 @@ from foretide.runtime.loop.attach import control
 from foretide.settings.load import load_settings
 from foretide.spark.jars import KAFKA_BROKER, KAFKA_CONNECTOR, jars_of
 from foretide.spark.kafka_broker import Broker, admin_client
+from foretide.spark.versions import REAL_TIME, check_has
 from foretide.topology.graph import Bolt, Native
 
 if TYPE_CHECKING:
@@ -34,7 +39,8 @@ if TYPE_CHECKING:
     from foretide.topology.sources import Source
 
 _APP, _NAME = "url-count", "demo-url-count"
-_MASTER = "local-cluster[2,16,1024]"
+_PLAIN_NAME = f"{_NAME}-without-control"
+_MASTER = "local-cluster[2,32,1024]"
 _SLOWED = "0"
 _BUSY_LOOPS = 32
 _LINE_SECONDS = 2.0
@@ -42,24 +48,32 @@ _WORK = "sha2(repeat(url, 12000), 256) >= ''"
 """About half a millisecond for each tuple; always true."""
 
 _SETTLED_SECONDS = 6.0
+_TASKS_SECONDS = 60.0
 _TARGET = Latency(p99="100ms")
 _LEVELS = {"p50": 0.5, "p99": 0.99}
 
 
 @dataclass
 class DemoRun:
-    """One of the two runs: its latencies in milliseconds by part, and what was decided."""
+    """One of the two runs, and what was decided. `slowed` is when the executor was slowed, in seconds since 1970."""
 
     name: str
     run: RealTimeRun
+    slowed: float = 0.0
     decisions: list[tuple[float, str]] = field(default_factory=list)
     verification: Verification | None = None
     target: dict[str, Any] | None = None
 
-    def latencies(self, parts: dict[str, tuple[float, float]]) -> dict[str, dict[str, float | None]]:
-        """p50 and p99 of each part of the run."""
+    def latencies(self) -> dict[str, dict[str, float | None]]:
+        """p50 and p99 of each part of the run, in milliseconds."""
+        slow_at = self.slowed - self.run.origin
+        parts = {
+            "before": (_SETTLED_SECONDS, slow_at),
+            "the first 2 s with a slow executor": (slow_at, slow_at + 2),
+            "after that": (slow_at + 2, float("inf")),
+        }
         found = {
-            name: {"p50": self.run.latency(0.5, *part), "p99": self.run.latency(0.99, *part)}
+            name: {level: self.run.latency(share, *part) for level, share in _LEVELS.items()}
             for name, part in parts.items()
         }
         return {
@@ -71,6 +85,7 @@ class DemoRun:
 def check_connector() -> str | None:
     """Why real-time mode cannot be shown; None if it can."""
     try:
+        check_has(REAL_TIME)
         admin_client("localhost:1")
         for library in (KAFKA_CONNECTOR, KAFKA_BROKER):
             jars_of(library)
@@ -89,8 +104,7 @@ def show_real_time(
     *,
     as_json: bool,
 ) -> bool:
-    """Run without control and with it, print a table and draw a plot; whether both outputs are exact."""
-    slow_at, parts = duration / 4, _parts(duration)
+    """Run without control and with it at once, print a table and draw a plot; whether both outputs are exact."""
     console.print("Starting a Kafka broker ...")
     with (
         Broker(folder / "kafka") as broker,
@@ -100,30 +114,45 @@ def show_real_time(
         app = _with_work(find_app(_APP))
         warm_up(spark, app, broker.address, folder, settings.to_run(), console)
         cores = pin_executors(spark.sparkContext.applicationId)  # two cores act as two machines
-        runs = []
-        for name in ("control off", "control on"):
-            part = folder / name.replace(" ", "-")
-            tell(part / "checkpoint" / "foretide")
-            load = Load(duration, rate)
-            with RealTimeRun.start(spark, app, load, part, settings.to_run(), broker.address, _NAME) as run:
-                made = DemoRun(name, run)
-                console.rule(name)
-                console.print(introduction(run))
-                if name == "control on":
-                    controller = control(run.pipeline, target=_TARGET, settings=settings)
-                    controller.on_decision(partial(_note, made, console))
-                with contextlib.ExitStack() as stack:
-                    run.watch(_Turn(run, slow_at, stack, cores, console))
-                run.stop()
-                made.verification, made.target = run.verify(), run.compared_with(_TARGET)
-            runs.append(made)
+        tell(folder / "with-control" / "checkpoint" / "foretide")
+        with contextlib.ExitStack() as stack:
+            start = partial(_start, spark, app, Load(duration, rate), folder, broker.address, stack)
+            plain, controlled = (
+                DemoRun("without control", start(_PLAIN_NAME, "without-control")),
+                DemoRun("with control", start(_NAME, "with-control")),
+            )
+            runs = [plain, controlled]
+            console.print(introduction(controlled.run), "Two queries do this side by side; one is under control.")
+            controller = control(
+                controlled.run.pipeline, target=_TARGET, settings=settings, min_executors=2, max_executors=2
+            )
+            controller.on_decision(partial(_note, controlled, console))
+            turn = _Turn(runs, duration / 4, cores, console)
+            stack.callback(turn.end)
+            watch([each.run for each in runs], turn, turn.end)
+            for each in runs:
+                each.run.stop()
+                each.verification, each.target = each.run.verify(), each.run.compared_with(_TARGET)
     if plot is not None:
-        _draw(runs, slow_at, plot, console)
+        _draw(runs, plot, console)
     if as_json:
-        print_json([_to_data(each, parts) for each in runs])
+        print_json([_to_data(each) for each in runs])
     else:
-        _conclude(runs, parts, console)
+        _conclude(runs, console)
     return all(each.verification is not None and each.verification.exact for each in runs)
+
+
+def _start(
+    spark: Any, app: App, load: Load, folder: Path, servers: str, stack: contextlib.ExitStack, name: str, part: str
+) -> RealTimeRun:
+    """Start one of the two queries. One of Spark's batches lasts longer than the load.
+
+    The executors that get no more tasks are those of the application. A batch that ended earlier would thus let the
+    query without control profit from the decisions for the other one.
+    """
+    settings = replace(load_settings(env={}).to_run(), batch=f"{2 * load.seconds + _TASKS_SECONDS:.0f} seconds")
+    run = RealTimeRun.start(spark, app, load, folder / part, settings, servers, name)
+    return stack.enter_context(run)
 
 
 def _with_work(app: App) -> App:
@@ -142,15 +171,6 @@ def _with_work(app: App) -> App:
     return replace(app, real_time=replace(form, build=build))
 
 
-def _parts(duration: float) -> dict[str, tuple[float, float]]:
-    slow_at = duration / 4
-    return {
-        "before": (_SETTLED_SECONDS, slow_at),
-        "the first 2 s with a slow executor": (slow_at, slow_at + 2),
-        "after that": (slow_at + 2, duration),
-    }
-
-
 def _note(made: DemoRun, console: Console, decision: Decision) -> None:
     if decision.chosen:
         made.decisions.append((decision.at - made.run.origin, summary(decision)))
@@ -160,28 +180,40 @@ def _note(made: DemoRun, console: Console, decision: Decision) -> None:
 class _Turn:
     """Slows the executor down in its time, and prints a line every other second."""
 
-    def __init__(
-        self, run: RealTimeRun, slow_at: float, stack: contextlib.ExitStack, cores: dict[str, int], console: Console
-    ) -> None:
-        self._run, self._slow_at, self._stack, self._cores, self._console = run, slow_at, stack, cores, console
-        self._slowed, self._shown = False, 0.0
+    def __init__(self, runs: list[DemoRun], slow_at: float, cores: dict[str, int], console: Console) -> None:
+        self._runs, self._slow_at, self._cores, self._console = runs, slow_at, cores, console
+        self._loops = contextlib.ExitStack()
+        self._shown = 0.0
 
-    def __call__(self, elapsed: float) -> None:
-        run = self._run
-        if not self._slowed and elapsed >= self._slow_at:
-            self._slowed = True
+    def __call__(self) -> None:
+        now = time.time()
+        elapsed = now - self._runs[0].run.origin
+        if not self._runs[0].slowed and elapsed >= self._slow_at:
             text = f">> executor {_SLOWED} is slowed down: {_BUSY_LOOPS} busy loops on its core"
             self._console.print(text, style="bold red")
-            self._stack.enter_context(cpu_hog(self._cores, _SLOWED, _BUSY_LOOPS))
-        if run.seconds and run.seconds[-1].at >= self._shown + _LINE_SECONDS:
-            self._shown = run.seconds[-1].at
-            self._console.print(line(run.seconds[-1], run.edge))
+            self._loops.enter_context(cpu_hog(self._cores, _SLOWED, _BUSY_LOOPS))
+            for each in self._runs:
+                each.slowed = time.time()
+        if elapsed >= self._shown + _LINE_SECONDS and all(each.run.seconds for each in self._runs):
+            self._shown = elapsed
+            self._console.print(f"t={elapsed:5.1f} s  " + "   ".join(map(_moment, self._runs)), markup=False)
+
+    def end(self) -> None:
+        """Stop the busy loops: what is left is processed without them."""
+        self._loops.close()
 
 
-def _conclude(runs: list[DemoRun], parts: dict[str, tuple[float, float]], console: Console) -> None:
+def _moment(made: DemoRun) -> str:
+    """The latency of a run over the last seconds, and how the tuples are split."""
+    last = made.run.seconds[-1]
+    tasks = "" if last.per_task is None else " split " + ":".join(f"{rows:,}" for rows in last.per_task)
+    return f"{made.name}: p50 {_shown(last.p50):>7} p99 {_shown(last.p99):>8} ms{tasks}"
+
+
+def _conclude(runs: list[DemoRun], console: Console) -> None:
     table = Table("latency of results, ms: p50 / p99", *(each.name for each in runs), title_justify="left")
-    found = [each.latencies(parts) for each in runs]
-    for name in parts:
+    found = [each.latencies() for each in runs]
+    for name in found[0]:
         table.add_row(name, *(f"{_shown(each[name]['p50'])} / {_shown(each[name]['p99'])}" for each in found))
     checks = [each.verification for each in runs]
     table.add_row("results missing or wrong", *("unknown" if v is None else f"{v.missing + v.surplus}" for v in checks))
@@ -196,28 +228,32 @@ def _conclude(runs: list[DemoRun], parts: dict[str, tuple[float, float]], consol
     console.print(text, style="bold green" if exact else "bold red")
 
 
-def _milliseconds(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1000
-
-
 def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}"
 
 
-def _to_data(made: DemoRun, parts: dict[str, tuple[float, float]]) -> dict[str, Any]:
+def _to_data(made: DemoRun) -> dict[str, Any]:
     return {
         "run": made.name,
-        "latency_ms": made.latencies(parts),
+        "latency_ms": made.latencies(),
         "decisions": [{"at": at, "summary": text} for at, text in made.decisions],
         "verification": None if made.verification is None else asdict(made.verification),
         "target": made.target,
     }
 
 
-def _draw(runs: list[DemoRun], slow_at: float, plot: Path, console: Console) -> None:
-    plotted = [LatencyRun(each.name, each.run.by_second(), [at for at, _ in each.decisions]) for each in runs]
+def _draw(runs: list[DemoRun], plot: Path, console: Console) -> None:
+    began = runs[0].run.origin
+    plotted = [
+        LatencyRun(
+            each.name,
+            [(at + each.run.origin - began, p50, p99) for at, p50, p99 in each.run.by_second()],
+            [at + each.run.origin - began for at, _ in each.decisions],
+        )
+        for each in runs
+    ]
     try:
-        draw_latencies(plotted, slow_at, (_TARGET.latency or 0.0) * 1000, plot)
+        draw_latencies(plotted, runs[0].slowed - began, (_TARGET.latency or 0.0) * 1000, plot)
     except EnvironmentNotReadyError as error:
         console.print(f"no plot: {error}")
     else:

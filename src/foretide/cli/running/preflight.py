@@ -19,6 +19,7 @@ from foretide.errors import ControlFolderError, EnvironmentNotReadyError, Regist
 from foretide.files import PRIVATE
 from foretide.runtime.shutdown import Interrupted, interruptible
 from foretide.settings.run import MonitorSettings
+from foretide.spark.versions import REPLAY, check_has, check_spark
 from foretide.status.pipelines import Running, foretide_home, list_running, private_home, withdraw
 
 SPARK_LOG = "spark.log"
@@ -44,6 +45,7 @@ def check_between(option: str, value: float, low: float, high: float, unit: str 
 
 def check_load(duration: float, rate: float, min_seconds: float, min_rate: float) -> None:
     """Refuse a load that cannot be replayed, or has too many rows to be compared at the end."""
+    check_can_replay()
     check_between("--duration", duration, min_seconds, MAX_SECONDS, " s")
     check_between("--rate", rate, min_rate, MAX_RATE, " rows per second")
     if duration * rate > _MAX_COMPARED:
@@ -51,6 +53,12 @@ def check_load(duration: float, rate: float, min_seconds: float, min_rate: float
             f"--rate {rate:g} for {duration:g} s gives {duration * rate:,.0f} rows; at most {_MAX_COMPARED:,} can be "
             "compared with the output"
         )
+
+
+def check_can_replay() -> None:
+    """Refuse to start where Spark is too old for a load that is replayed."""
+    check_spark()
+    check_has(REPLAY)
 
 
 def check_master(master: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -136,17 +136,23 @@ class RealTimeRun:
         """The edge that is split anew."""
         return self.app.edge
 
-    def watch(self, turn: Callable[[float], None]) -> None:
-        """Feed all rows, and call `turn` with the seconds since the first was due, until all results are there."""
+    @contextlib.contextmanager
+    def feeding(self) -> Iterator[Callable[[], bool]]:
+        """Feed all rows, and at the end wait for all results.
+
+        Yields a function that notes what is seen at the moment, and says whether there are more rows to come.
+        """
         self.pipeline.await_tasks(_TASKS_SECONDS)
         collector = Collector(self.servers, self.topics[real_time_of(self.app).result]).start()
         feed = Feed(self.servers, self.topics["input"], self.rows, self.curve).start()
         self.origin = feed.start_time / 1e6
+
+        def look() -> bool:
+            self._look(collector)
+            return feed.running and self.pipeline.running
+
         try:
-            while feed.running and self.pipeline.running:
-                self._look(collector)
-                turn(time.time() - self.origin)
-                time.sleep(_POLL_SECONDS)
+            yield look
             self._await_quiet(collector)
             feed.stop()
         finally:
@@ -239,8 +245,21 @@ def warm_up(spark: Any, app: App, servers: str, folder: Path, settings: RunSetti
         progress("warming up"),
         RealTimeRun.start(spark, app, load, folder / "warm-up", settings, servers, f"{app.name}-warm-up") as run,
     ):
-        run.watch(lambda _: None)
+        watch([run], lambda: None)
         run.stop()
+
+
+def watch(runs: Sequence[RealTimeRun], turn: Callable[[], None], at_end: Callable[[], None] = lambda: None) -> None:
+    """Feed all rows to runs side by side, and call `turn` meanwhile.
+
+    At the end of the load `at_end` is called, and then all results are waited for.
+    """
+    with contextlib.ExitStack() as stack:
+        looks = [stack.enter_context(run.feeding()) for run in runs]
+        while any([look() for look in looks]):  # noqa: C419 - each of them looks
+            turn()
+            time.sleep(_POLL_SECONDS)
+        at_end()
 
 
 def introduction(run: RealTimeRun) -> str:

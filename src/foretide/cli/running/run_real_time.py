@@ -10,7 +10,7 @@ from foretide.apps.experiment import Verification
 from foretide.cli.console import Console, print_json
 from foretide.cli.running.application import spark_session
 from foretide.cli.running.preflight import SPARK_LOG
-from foretide.cli.running.real_time import RealTimeRun, broker_at, introduction, line, real_time_of, warm_up
+from foretide.cli.running.real_time import RealTimeRun, broker_at, introduction, line, real_time_of, warm_up, watch
 from foretide.cli.running.run_app import RunOptions, check_ratio, show_control
 from foretide.control.decisions.explain import account, summary
 from foretide.runtime.loop.attach import control
@@ -43,7 +43,7 @@ def run_real_time(options: RunOptions, servers: str | None) -> bool:
             if options.target is not None:
                 controller = control(run.pipeline, target=options.target, settings=settings)
                 controller.on_decision(partial(_show_decision, console))
-            run.watch(_Turn(run, console, split))
+            watch([run], _Turn(run, console, split))
             run.stop()
             verification = run.verify()
         summarized = _summary(run, verification, options)
@@ -69,8 +69,8 @@ class _Turn:
         self._run, self._console, self._ratio = run, console, ratio
         self._shown = 0.0
 
-    def __call__(self, elapsed: float) -> None:
-        run = self._run
+    def __call__(self) -> None:
+        run, elapsed = self._run, time.time() - self._run.origin
         if self._ratio is not None and elapsed >= run.curve.duration / 2:
             self._split(self._ratio)
             self._ratio = None

@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
 from foretide.metrics.batch import EdgeFlow, TaskRun
+from foretide.spark.progress.descriptions import PlanDescriptions, ask_driver
 from foretide.spark.progress.plan_graph import PlanGraph, StageId
 from foretide.spark.progress.tasks import attribute, failed_attempts, read_task, seconds, with_tasks
 from foretide.spark.rest import RestUnavailableError, SparkRest
@@ -98,8 +100,14 @@ class SparkExecutions:
     _shared: ClassVar[WeakValueDictionary[str, SparkExecutions]] = WeakValueDictionary()
     _sharing: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, rest: SparkRest, clock: Callable[[], float] = time.monotonic) -> None:
-        self.rest, self._clock = rest, clock
+    def __init__(
+        self,
+        rest: SparkRest,
+        clock: Callable[[], float] = time.monotonic,
+        describe: Callable[[int], Mapping[int, str]] = lambda _: {},
+    ) -> None:
+        """`describe` gives the descriptions of an execution's operators, where Spark's answers have none."""
+        self.rest, self._clock, self.describe = rest, clock, describe
         self._runs: dict[str, _Run] = {}
         self._next = 0
         self._listed_at = -_LIST_PERIOD_SECONDS
@@ -110,7 +118,8 @@ class SparkExecutions:
     def of(cls, context: SparkContext) -> SparkExecutions:
         """The executions of a context: one reading, as long as somebody follows a query."""
         with cls._sharing:
-            return cls._shared.setdefault(context.applicationId, cls(SparkRest.of(context)))
+            new = cls(SparkRest.of(context), describe=partial(ask_driver, context))
+            return cls._shared.setdefault(context.applicationId, new)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -220,6 +229,7 @@ class Executions:
     def __init__(self, executions: SparkExecutions, run_id: str, shape: PlanShape | None = None) -> None:
         self._executions, self._rest, self._run_id = executions, executions.rest, run_id
         self._shape = shape or PlanShape()
+        self._descriptions = PlanDescriptions(executions.describe)
         executions.follow(run_id)
 
     def close(self) -> None:
@@ -250,7 +260,7 @@ class Executions:
         if seen.worked is None:
             return Flows(None, counted=False)
         numbers = self._stages_of(max(seen.jobs)) or [] if per_task else []
-        graph = PlanGraph(seen.worked["nodes"], seen.worked["edges"], numbers)
+        graph = PlanGraph(self._descriptions.of(seen.worked), seen.worked["edges"], numbers)
         tasks = self._tasks(graph, numbers) if per_task else None
         edges = {each.edge: each for each in graph.exchanges.values() if each.edge is not None}
         if tasks is None:

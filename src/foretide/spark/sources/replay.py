@@ -23,6 +23,7 @@ from foretide.control_folder.folder import ControlFolder
 from foretide.errors import ForetideError, WorkloadError
 from foretide.spark.sources.port import LoadContext, RowCounts, SourcePort
 from foretide.spark.sources.replay_plan import CHUNK_ROWS, ReplayPlan
+from foretide.spark.versions import REPLAY, check_has
 from foretide.topology.sources import Replay
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class ReplaySource(SourcePort[Replay]):
 
     def load(self, context: LoadContext) -> DataFrame:
         """Payload columns, then `row`, `due` and `event_time`."""
+        check_has(REPLAY)
         spark, folder = context.spark, context.folder
         spark.dataSource.register(ReplayDataSource)
         self.plan.schema  # noqa: B018 - a file that is gone is found here, with a clear error
