@@ -157,7 +157,7 @@ def _measured(spark: SparkSession, servers: str, case: Case, span: float, rounds
         one.drain()
         received = one.collector.stop()
         gaps = boundaries(received, batch_ends(one.pipeline.query), one.feed.start_time)
-    return _compared(case, model, recommended, _without(received, gaps), spans)
+    return compared(case, model, recommended, _without(received, gaps), spans)
 
 
 def _in_turns(one: Running, case: Case, recommended: tuple[int, ...], span: float, rounds: int) -> list[Span]:
@@ -197,7 +197,7 @@ def _allocate(one: Running, case: Case, allocation: Sequence[int]) -> None:
         raise RuntimeError(f"the allocation {allocation} is not in force")
 
 
-def _compared(
+def compared(
     case: Case, model: Network, recommended: tuple[int, ...], received: Received, spans: list[Span]
 ) -> tuple[list[Row], Row]:
     allocations = list(dict.fromkeys(each.allocation for each in spans))
