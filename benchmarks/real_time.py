@@ -49,7 +49,7 @@ def run(*, quick: bool, folder: Path, master: str = MASTER, part: str = "all") -
         spark = start_session(master)
         spark.sparkContext.setLogLevel("OFF")  # a query that is stopped in the middle of a batch logs errors
         try:
-            for kind in KINDS:  # Java compiles what runs often, for each kind of its own
+            for kind in WARMED.get(part, KINDS):  # Java compiles what runs often, for each kind of its own
                 measure(spark, broker.address, Variant(kind, 2000.0, 10.0 if quick else 20.0, 20.0))
             figures = PARTS[part](spark, broker.address, quick=quick)
         finally:
@@ -121,6 +121,9 @@ def settings_table(spark: SparkSession, servers: str, *, quick: bool) -> dict[st
             runs[name].append(measure(spark, servers, variant))
     return {"settings, 1,000 tuples/s, routed edge, ms": [_setting_row(name, found) for name, found in runs.items()]}
 
+
+WARMED = {"growth": [NO_EDGE, ROUTED], "settings": [ROUTED]}
+"""What runs before a part is measured, if that is less than all kinds."""
 
 PARTS = {"all": all_tables, "latency": latency_tables, "growth": growth_table, "settings": settings_table}
 

@@ -1,7 +1,12 @@
-"""Changes of a running topology in real time: splits and replicas in turn, then failures. Nothing may be lost."""
+"""Changes of a running topology in real time: splits and replicas in turn, then failures. Nothing may be lost.
+
+`python -m benchmarks real_time_changes` runs both; for one of them, `python -m benchmarks.real_time_changes --part
+failures`.
+"""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import signal
@@ -36,22 +41,32 @@ def bolts() -> list[ft.Bolt]:
     return [ft.Bolt("out", extracted, [ft.From("requests", ft.Dynamic(by=("row",)))], pool=_POOL)]
 
 
-def run(*, quick: bool, folder: Path) -> dict[str, Any]:
-    changes = 20 if quick else 200
+def run(*, quick: bool, folder: Path, part: str = "all") -> dict[str, Any]:
+    figures: dict[str, Any] = {}
     with session(MASTER) as (spark, broker):
-        figures = {
-            f"{changes} changes of a running topology, {_RATE:g} tuples/s, batches of {BATCH:g} s": [
-                _changed(spark, broker, changes, replicas=replicas) for replicas in (False, True)
-            ],
-            "failures, at-least-once": [
-                _failed(spark, broker, "executor killed", _kill_executor),
-                _failed(spark, broker, "broker killed, started again after 5 s", _kill_broker),
-                _failed(spark, broker, "100 malformed records", _send_malformed),
-            ],
-        }
+        for name in PARTS if part == "all" else [part]:
+            figures |= PARTS[name](spark, broker, 20 if quick else 200)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "real_time_changes.md").write_text(markdown(figures), encoding="utf-8")
+    (folder / f"real_time_changes_{part}.md").write_text(markdown(figures), encoding="utf-8")
     return figures
+
+
+def changes_table(spark: SparkSession, broker: Broker, changes: int) -> dict[str, Any]:
+    title = f"{changes} changes of a running topology, {_RATE:g} tuples/s, batches of {BATCH:g} s"
+    return {title: [_changed(spark, broker, changes, replicas=replicas) for replicas in (False, True)]}
+
+
+def failures_table(spark: SparkSession, broker: Broker, _changes: int) -> dict[str, Any]:
+    return {
+        "failures, at-least-once": [
+            _failed(spark, broker, "executor killed", _kill_executor),
+            _failed(spark, broker, "broker killed, started again after 5 s", _kill_broker),
+            _failed(spark, broker, "100 malformed records", _send_malformed),
+        ]
+    }
+
+
+PARTS = {"changes": changes_table, "failures": failures_table}
 
 
 def _changed(spark: SparkSession, broker: Broker, changes: int, *, replicas: bool) -> Row:
@@ -139,3 +154,16 @@ def _send_malformed(_spark: SparkSession, broker: Broker, one: Running) -> bool:
 
 def _dead_letters(one: Running) -> int:
     return int(one.pipeline.output("dead_letters").count())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.real_time_changes", description=__doc__)
+    parser.add_argument("--part", choices=("all", *PARTS), default="all", help="which table")
+    parser.add_argument("--quick", action="store_true", help="20 changes instead of 200")
+    parser.add_argument("--folder", type=Path, default=Path("artifacts"), help="where the figures go")
+    options = parser.parse_args()
+    print(markdown(run(quick=options.quick, folder=options.folder, part=options.part)))
+
+
+if __name__ == "__main__":
+    main()
