@@ -1,6 +1,10 @@
 """Holding a latency target with executors that come and go, live, with rivals and static choices in the same run.
 
     python -m benchmarks hold_target
+    HOLD_TARGET_SECONDS=60 HOLD_TARGET_STRATEGIES=all python -m benchmarks hold_target
+
+The first takes more than an hour, ten minutes for each strategy. `HOLD_TARGET_STRATEGIES` names some, separated by
+commas: `2 executors`, ..., `dynamic allocation`, `reactive`, `foretide`. Six executors always come first.
 
 The bolt waits for each row, as one that asks another service does, so that six executors are real on two cores. The
 load doubles, halves and wanders. The target is 1.5 times the 99th percentile of six executors at the same load. Each
@@ -11,10 +15,11 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +28,7 @@ from typing import Any
 import numpy as np
 
 import foretide as ft
+from benchmarks.slow_worker import chosen
 from foretide.apps.experiment import is_over, origin_of, replay_of, taken_by
 from foretide.control.actions.registry import SetExecutors, SetReplicas
 from foretide.control.decisions.decision import Expectation, Wish
@@ -41,6 +47,16 @@ SETTINGS = {
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.locality.wait": "0",
 }
+DYNAMIC = "dynamic allocation"
+DYNAMIC_ALLOCATION = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "10s",
+    "spark.dynamicAllocation.executorIdleTimeout": "10s",
+    "spark.dynamicAllocation.initialExecutors": "1",
+    "spark.dynamicAllocation.maxExecutors": str(EXECUTORS),
+}
+STRATEGIES = (*(f"{count} executors" for count in range(2, EXECUTORS)), DYNAMIC, "reactive", "foretide")
 _WARM_SECONDS = 25.0
 
 
@@ -97,27 +113,37 @@ class ReactiveExecutors:
 
 
 def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - no pictures here
-    seconds = 60.0 if quick else 120.0
+    seconds = float(os.environ.get("HOLD_TARGET_SECONDS") or (60 if quick else 600))
+    names = chosen("HOLD_TARGET_STRATEGIES", STRATEGIES[-2:] if quick else STRATEGIES, STRATEGIES)
+    wanted = [name for name in STRATEGIES if name in names]
+    curve, rows, ours = load(seconds), [], None
     with spark_session() as spark:
         live(spark, ft.Curve.constant(BASE_RATE, _WARM_SECONDS), ["static"], EXECUTORS, EXECUTORS)
-        most = live(spark, load(seconds), ["static"], EXECUTORS, EXECUTORS)
+        most = live(spark, curve, ["static"], EXECUTORS, EXECUTORS)
         target = 1.5 * most.p99
-        rows = [most.row(f"static, {EXECUTORS} executors", target)]
-        if not quick:
-            rows += [
-                live(spark, load(seconds), ["static"], count, count).row(f"static, {count} executors", target)
-                for count in (5,)
-            ]
-            reactive = live(spark, load(seconds), [ReactiveExecutors()], 1, EXECUTORS, target)
-            rows.append(reactive.row("reactive", target))
-        ours = live(spark, load(seconds), None, 1, EXECUTORS, target)
-        rows.append(ours.row("foretide", target))
-        needed = clairvoyant(ours.batches, load(seconds), target)
-    return {
-        f"p99 below {target:.2f} s over {seconds:.0f} s": rows,
-        "executor-seconds of a clairvoyant, by the model that was learnt": needed,
-        "decisions of foretide": "; ".join(ours.said),
-    }
+        rows.append(most.row(f"{EXECUTORS} executors", target))
+        for name in (each for each in wanted if each != DYNAMIC):
+            policies, least = strategy(name)
+            ours = live(spark, curve, policies, least, least if policies == ["static"] else EXECUTORS, target)
+            rows.append(ours.row(name, target))
+    if DYNAMIC in wanted:
+        with spark_session(DYNAMIC_ALLOCATION) as spark:
+            live(spark, ft.Curve.constant(BASE_RATE, _WARM_SECONDS), ["static"], 1, EXECUTORS)
+            rows.append(live(spark, curve, ["static"], 1, EXECUTORS, target).row(DYNAMIC, target))
+    found: dict[str, Any] = {f"p99 below {target:.2f} s over {seconds:.0f} s": rows}
+    if ours is not None and STRATEGIES[-1] in wanted:
+        found["executor-seconds of a clairvoyant, by the model that was learnt"] = clairvoyant(
+            ours.batches, curve, target
+        )
+        found["decisions of foretide"] = "; ".join(ours.said)
+    return found
+
+
+def strategy(name: str) -> tuple[Any, int]:
+    """The policies of a strategy, and the fewest executors."""
+    if name == "reactive":
+        return [ReactiveExecutors()], 1
+    return (None, 1) if name == "foretide" else (["static"], int(name.partition(" ")[0]))
 
 
 def clairvoyant(batches: Sequence[BatchObservation], curve: ft.Curve, target: float) -> float:
@@ -134,8 +160,8 @@ def clairvoyant(batches: Sequence[BatchObservation], curve: ft.Curve, target: fl
 
 
 @contextlib.contextmanager
-def spark_session() -> Iterator[Any]:
-    spark = ft.session(MASTER, "foretide-hold", SETTINGS)
+def spark_session(more: Mapping[str, str] | None = None) -> Iterator[Any]:
+    spark = ft.session(MASTER, "foretide-hold", SETTINGS | dict(more or {}))
     spark.sparkContext.setLogLevel("OFF")
     try:
         yield spark

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from foretide.control_folder.claim import Claim, admit
@@ -309,6 +311,18 @@ def tasks_of(rows, seconds):
         TaskRun("q", place, None, None, False, "0", "here", run_ms=1000 * took, rows_in=taken, **times, **sizes)
         for place, (taken, took) in enumerate(zip(rows, seconds, strict=True))
     )
+
+
+def test_joiners_are_judged_by_the_tasks_of_the_join_on_each_executor(folder):
+    join, runs = begun(folder), tasks_of([50, 30, 10, 10], [0.1, 0.2, 0.1, 0.1])
+    placed = tuple(replace(run, worker=str(run.task // 2), waited_ms=20.0) for run in runs)
+    last = report(2, 0, 120, tasks=placed, state=StateSize(1, 1, 0, 4))
+    join.see(last)
+    found = join.view().joiners
+    assert {worker: each.rows for worker, each in found.items()} == {"0": 80, "1": 20}
+    assert found["0"].latency == pytest.approx(0.02 + 0.3 / 80)
+    assert found["1"].latency == pytest.approx(0.02 + 0.2 / 20)
+    assert {each.seconds for each in found.values()} == {last.duration}
 
 
 def test_what_its_tasks_cost_is_learnt_once_a_window_from_batches_that_are_placed_as_planned(folder):

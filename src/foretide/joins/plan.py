@@ -248,6 +248,18 @@ def _check_rows(where: str, left: float, right: float) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinerFigures:
+    """What the tasks of a join on one executor showed in the last batch: rows, seconds that a row took, and its length.
+
+    The rows are those of both sides: a task reads them in one.
+    """
+
+    rows: int
+    latency: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class JoinView:
     """A join as the control loop sees it at one instant.
 
@@ -270,6 +282,7 @@ class JoinView:
         state_rows: Rows that it holds, copies included.
         state_bytes: Memory that they take.
         window: Seconds of a window.
+        joiners: What its tasks showed last, by executor; empty where they cannot be told apart.
     """
 
     name: str
@@ -294,6 +307,7 @@ class JoinView:
     state_rows: int = 0
     state_bytes: int = 0
     window: float = 30.0
+    joiners: Mapping[str, JoinerFigures] = field(default_factory=dict)
 
     @property
     def row_bytes(self) -> float | None:
@@ -304,9 +318,8 @@ class JoinView:
         """Without what changes from one batch to the next."""
         known = {*self.plan.grids, *(load.key for load in (*self.keys, *self.forecast))}
         names = {key: name for key, name in self.names.items() if key in known}
-        return replace(
-            self, rows=None, measured_imbalance=None, names=names, state_rows=0, state_bytes=0, loads=(), hash_loads=()
-        )
+        kept = replace(self, rows=None, measured_imbalance=None, names=names, state_rows=0, state_bytes=0)
+        return replace(kept, loads=(), hash_loads=(), joiners={})
 
 
 def grown(keys: Iterable[KeyLoad], tail: Iterable[TailLoad], factor: float) -> Loads:

@@ -11,12 +11,12 @@ times what a batch brings, a key with l and r rows in the batch makes about (2 h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from foretide.joins.plan import DefaultPartition, JoinCost, JoinPlan, fill, loads_of
+from foretide.joins.plan import DefaultPartition, JoinCost, JoinerFigures, JoinPlan, fill, loads_of
 from foretide.metrics.batch import BatchReport, JoinBatch, TaskRun
 
 _DECAY = 0.8
@@ -85,6 +85,7 @@ class TaskCosts:
         batches: Batches that the model learnt from.
         state_rows: Rows that the join held after the last batch.
         pairs_per_product: Pairs that the last batch compared for each product l r of a key's rows in it.
+        joiners: What the tasks of the last batch showed, by executor.
     """
 
     rows: tuple[int, ...] | None = None
@@ -92,6 +93,7 @@ class TaskCosts:
     batches: int = 0
     state_rows: int = 0
     pairs_per_product: float = 1.0
+    joiners: Mapping[str, JoinerFigures] = field(default_factory=dict)
 
     def learned(
         self,
@@ -107,7 +109,7 @@ class TaskCosts:
         if tasks is None:
             return replace(self, state_rows=state_rows)
         rows = tuple(task.rows_in for task in tasks)
-        seen = replace(self, rows=rows, state_rows=state_rows)
+        seen = replace(self, rows=rows, state_rows=state_rows, joiners=_joiners(tasks, report.duration) or self.joiners)
         if batch is None or batch.left is None or batch.right is None or not sum(rows):
             return seen
         counts, totals = (batch.left.keys or {}, batch.right.keys or {}), (batch.left.rows, batch.right.rows)
@@ -136,6 +138,18 @@ def _tasks(report: BatchReport, partitions: int) -> list[TaskRun] | None:
     runs = [run for run in report.tasks or () if run.edge is None and run.task is not None and run.bytes_read]
     by_task = {run.task: run for run in runs if run.task is not None and not run.failed}
     return [by_task[task] for task in sorted(by_task)] if len(by_task) == partitions == len(runs) else None
+
+
+def _joiners(tasks: Sequence[TaskRun], seconds: float) -> dict[str, JoinerFigures]:
+    """Rows of each executor, and the mean time from when a task could have begun until a row of it was processed."""
+    found: dict[str, JoinerFigures] = {}
+    for worker in {task.worker for task in tasks}:
+        own = [task for task in tasks if task.worker == worker]
+        rows = sum(task.rows_in for task in own)
+        waited = sum((task.waited_ms + task.fetch_wait_ms) * task.rows_in + task.service_ms for task in own)
+        if rows and seconds > 0:
+            found[worker] = JoinerFigures(rows, waited / rows / 1000, seconds)
+    return found
 
 
 def _as_expected(rows: tuple[int, ...], expected: list[float]) -> bool:

@@ -91,6 +91,7 @@ class LiveJoin:
                 state_rows=self._state.join_rows,
                 state_bytes=self._state.join_bytes,
                 window=self._windows.windows.window,
+                joiners=self._costs.joiners,
             )
             return with_imbalance(view, self._default_partition) if self._windows.count else view
 

@@ -13,7 +13,7 @@ from foretide.control.world.setup import Observed, OperatorSetup, Setup
 from foretide.control.world.world import Forecast, ForecastPoint, Forecasts, World
 from foretide.errors import CodecError, SettingsError
 from foretide.joins.placement.salts import tail_partition
-from foretide.joins.plan import NO_PLAN, JoinCost, JoinPlan, JoinView, KeyGrid, KeyLoad, TailLoad
+from foretide.joins.plan import NO_PLAN, JoinCost, JoinerFigures, JoinPlan, JoinView, KeyGrid, KeyLoad, TailLoad
 from foretide.joins.settings import JoinSettings, ScalingSettings
 from foretide.metrics.snapshot import Snapshot
 
@@ -124,6 +124,26 @@ def test_a_joiner_whose_memory_is_full_of_state_is_joined_by_another_one():
     assert wished(0) == [SetExecutors(1)], "nothing is held, so one executor can be spared"
     assert wished(900) == [], "450 of 1,024 megabytes each"
     assert wished(1700) == [SetExecutors(3)]
+
+
+def test_a_joiner_is_judged_by_the_tasks_of_its_joins_alone():
+    """All that the executors do beside the join takes equally long; the tasks of the join do not."""
+    figures = {"inbound_queuing_time_ms": 10.0, "tuple_execution_time_ms": 1.0, "inbound_tuples_per_second": 100.0}
+    known = {(f"worker_{name}", worker): (value, 0.0) for name, value in figures.items() for worker in "01"}
+
+    def reasons(joiners):
+        world = World(
+            Setup("q", executors=(1, 3)),
+            Snapshot(0.0, "q", known),
+            Observed(executors={"0": "h", "1": "h"}),
+            joins={"clicks": a_view(windows=0, joiners=joiners, state_rows=1000, state_bytes=900 << 20)},
+        )
+        policy = HotKeys(HotKeySettings(scale=True, scaling=ScalingSettings(max_units=1.0)))
+        return [wish.reason for wish in policy.wish(policy.start(), world)[1]]
+
+    assert reasons({}) == []
+    assert reasons({"0": JoinerFigures(1000, 0.1, 1.0), "1": JoinerFigures(1000, 0.1, 1.0)}) == []
+    assert "1 lags" in reasons({"0": JoinerFigures(500, 0.1, 1.0), "1": JoinerFigures(1500, 0.9, 1.0)})[0]
 
 
 def test_the_measured_size_of_a_row_decides_how_many_fit_into_an_instance():

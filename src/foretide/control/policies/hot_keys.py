@@ -224,13 +224,19 @@ def _joiners(world: World, units: float, held: float) -> list[Joiner]:
 
 
 def _joiner(world: World, worker: str, units: float) -> Joiner | None:
-    figures = [
-        world.snapshot.value(f"worker_{name}", worker)
-        for name in ("inbound_queuing_time_ms", "tuple_execution_time_ms", "inbound_tuples_per_second")
-    ]
-    waiting, working, rate = figures
-    if waiting is None or working is None or rate is None:
-        return None
+    """One executor: by the tasks of the joins alone, or by all that it does where those are not known."""
+    own = [view.joiners[worker] for view in world.joins.values() if worker in view.joiners]
+    if rows := sum(each.rows for each in own):
+        latency = math.fsum(each.latency * each.rows for each in own) / rows
+        rate = math.fsum(each.rows / each.seconds for each in own)
+    else:
+        figures = [
+            world.snapshot.value(f"worker_{name}", worker)
+            for name in ("inbound_queuing_time_ms", "tuple_execution_time_ms", "inbound_tuples_per_second")
+        ]
+        waiting, working, inbound = figures
+        if waiting is None or working is None or inbound is None:
+            return None
+        latency, rate = (waiting + working) / 1000, inbound
     cpu = sum(world.snapshot.value(f"worker_cpu_{kind}_percent", worker) or 0.0 for kind in ("user", "system"))
-    busy = cpu / 100 / max(world.setup.cores_per_executor, 1)
-    return Joiner(worker, (waiting + working) / 1000, rate, units, cpu=busy)
+    return Joiner(worker, latency, rate, units, cpu=cpu / 100 / max(world.setup.cores_per_executor, 1))
