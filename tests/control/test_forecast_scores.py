@@ -1,5 +1,7 @@
 """Forecasts earn and lose their vote."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from control.worlds import world
 from foretide.control.forecast_scores import ForecastScores, VoteSettings
 from foretide.control.step import Control, step
-from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts, Record
 from foretide.errors import SettingsError
 
 KEY = ("arrival_rate", "read")
@@ -57,8 +59,26 @@ def test_each_horizon_is_judged_by_itself():
         scores = scores.update(SETTINGS, seen.snapshot, forecasts)
     assert scores.lost == {(*KEY, 30.0)}
     left = scores.trusted(forecasts)
-    assert left.by_series[KEY].points == points[:1]
+    assert left.by_series[KEY].points == (replace(points[0], trusted_since=1030.0),)
     assert left.expected(*KEY, 30.0) == points[0].mean
+
+
+def test_a_record_from_history_is_believed_until_it_is_refuted():
+    good, bad = Record(error=1.0, naive=5.0), Record(error=5.0, naive=1.0)
+    points = (ForecastPoint(10.0, 900.0, record=good), ForecastPoint(30.0, 900.0, record=bad))
+    scores = ForecastScores()
+    history = []
+    for turn in range(6):
+        seen = world(1000.0 + 10 * turn, arrival_rate={"read": 100.0})
+        scores = scores.update(SETTINGS, seen.snapshot, Forecasts({KEY: Forecast("m", points)}))
+        history.append((trusted(scores), trusted(scores, 30.0)))
+    assert history[0] == (True, False)
+    assert history[-1] == (False, False)
+
+
+def test_what_a_person_has_announced_is_used_whether_it_is_trusted_or_not():
+    points = (ForecastPoint(10.0, 300.0), ForecastPoint(30.0, 300.0, announced="x3"))
+    assert ForecastScores().trusted(Forecasts({KEY: Forecast("m", points)})).by_series[KEY].points == points[1:]
 
 
 def test_scores_outlast_a_time_without_forecasts_but_not_a_long_one():

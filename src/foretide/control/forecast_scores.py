@@ -2,7 +2,8 @@
 
 A forecast is compared with the simplest there is: that nothing changes. Each horizon of each series is judged by
 itself. It is trusted once enough of its forecasts have come due and were no worse than the last value, and no longer
-trusted when they were. Errors fade, so an old one is forgotten.
+trusted when they were. Errors fade, so an old one is forgotten. A model that comes with a record, from history or from
+before a restart, begins with it. What a person has announced is always used.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Faded absolute errors of a forecast and of the last value, the faded value itself, and how many came due."""
+    """Faded absolute errors of a forecast and of the last value, the faded value itself, and how many came due.
+
+    `since` is when it became trusted.
+    """
 
     error: float = 0.0
     naive: float = 0.0
@@ -73,6 +77,7 @@ class Score:
     count: int = 0
     trusted: bool = False
     lost: bool = False
+    since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,15 @@ class ForecastScores:
         )
 
     def _points(self, key: Key, forecast: Forecast) -> tuple[ForecastPoint, ...]:
-        return tuple(point for point in forecast.points if self.is_trusted(key, point.seconds))
+        known = self.series.get(key)
+        kept = []
+        for point in forecast.points:
+            horizon = None if known is None else known.horizons.get(point.seconds)
+            is_trusted = horizon is not None and horizon.score.trusted
+            if is_trusted or point.announced is not None:
+                since = horizon.score.since if is_trusted and horizon is not None else None
+                kept.append(replace(point, trusted_since=since))
+        return tuple(kept)
 
     def update(self, settings: VoteSettings, snapshot: Snapshot, forecasts: Forecasts) -> ForecastScores:
         """With what came due scored, and what is forecast now added."""
@@ -137,22 +150,34 @@ class ForecastScores:
             figure = snapshot.figures.get(key)
             if figure is not None:
                 for seconds in sorted(horizons):
-                    horizons[seconds], value = _scored(settings, horizons[seconds], *figure)
+                    horizons[seconds], value = _scored(settings, horizons[seconds], *figure, snapshot.at)
                     if value is not None:
                         due.setdefault(key, value)
                 for point in () if forecast is None else forecast.points:
-                    known = horizons.get(point.seconds, Horizon())
+                    known = horizons.get(point.seconds) or Horizon((), _first(settings, point, snapshot.at))
                     horizons[point.seconds] = _extended(known, point, figure[0], snapshot.at)
             series[key] = Series(horizons, seen)
         return ForecastScores(series, due)
 
 
-def _scored(settings: VoteSettings, horizon: Horizon, value: float, at: float) -> tuple[Horizon, float | None]:
+def _first(settings: VoteSettings, point: ForecastPoint, at: float) -> Score:
+    """The score of a horizon before any of its forecasts has come due: what the model's record says, if it has one."""
+    record = point.record
+    if record is None or record.error > record.naive:
+        return Score()
+    return Score(record.error, record.naive, abs(point.mean), settings.min_forecasts, trusted=True, since=at)
+
+
+def _scored(
+    settings: VoteSettings, horizon: Horizon, value: float, at: float, now: float
+) -> tuple[Horizon, float | None]:
     """With the newest of the predictions that are due scored; and what it was."""
     if not horizon.pending or horizon.pending[0].due > at:
         return horizon, None
     ripe = [each for each in horizon.pending if each.due <= at]
     score = _next(settings, horizon.score, ripe[-1], value)
+    since = (horizon.score.since if horizon.score.trusted else now) if score.trusted else None
+    score = replace(score, since=since)
     return Horizon(horizon.pending[len(ripe) :], score), ripe[-1].value
 
 

@@ -78,7 +78,8 @@ class GuardSettings(Bounded):
         Ge(0),
         Doc(
             "Before anything is given back, the maximum that was wanted within this many seconds counts; by default 60 "
-            "with a latency target, and 30 in real time."
+            "with a latency target, and 30 in real time. Seconds ahead in which trusted forecasts expect no more load "
+            "than is planned for count as part of them."
         ),
     ] = 300.0
     max_increase: Annotated[
@@ -228,13 +229,14 @@ def hysteresis(settings: GuardSettings, wish: Wish, memory: ControlMemory, world
     now, wanted = wish.action.amount_now(world.observed), wish.action.amount
     if now is None or wanted is None or not wish.action.frees_capacity(world.observed) or _urgent(wish):
         return None
-    since = world.at - settings.down_window
+    ahead = 0.0 if wish.foreseen is None else wish.foreseen.until
+    since = world.at - max(settings.down_window - ahead, 0.0)
     if memory.started is None or memory.started > since:
-        return Ruling(None, f"the loop has not watched for {settings.down_window:g} s yet")
+        return Ruling(None, f"the loop has not watched for {world.at - since:g} s yet")
     most = memory.max_wanted(wish.action.target, since)
     if most is None or most <= wanted:
         return None
-    reason = f"{most:g} were wanted within the last {settings.down_window:g} s"
+    reason = f"{most:g} were wanted within the last {world.at - since:g} s"
     return Ruling(None if most >= now else wish.action.with_amount(most), reason)
 
 

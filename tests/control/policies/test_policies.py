@@ -14,6 +14,7 @@ from foretide.control.policies.processors import Processors, ProcessorSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
 from foretide.control.step import Control, step
 from foretide.control.world.measured import NotYet, arrivals, batch_observation, network
+from foretide.control.world.outlook import planned_load, planned_quantile
 from foretide.control.world.setup import Setup, Target
 from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
 from foretide.errors import SettingsError
@@ -60,15 +61,10 @@ def test_an_only_reader_gets_what_is_emitted_when_flows_are_not_known():
 
 def test_more_that_is_foreseen_is_planned_for():
     looks = Forecasts({("arrival_rate", "read"): Forecast("m", (ForecastPoint(30.0, 4000.0, {0.9: 5000.0}),))})
-    assert arrivals(loaded(forecasts=looks), 30.0) == {"read": 4000.0}
-    assert arrivals(loaded(forecasts=looks), 30.0, 0.9) == {"read": 5000.0}
+    assert planned_load(loaded(forecasts=looks), (0.0, 30.0)).rates == {"read": 4000.0}
+    assert planned_load(loaded(forecasts=looks), (0.0, 30.0), planned_quantile(9.0)).rates == {"read": 5000.0}
+    assert planned_load(loaded(forecasts=looks), None).rates == {"read": 1000.0}
     assert arrivals(loaded(forecasts=looks)) == {"read": 1000.0}
-
-
-def test_what_arrives_already_is_carried_whatever_is_foreseen():
-    looks = Forecasts({("arrival_rate", "read"): Forecast("m", (ForecastPoint(30.0, 10.0),))})
-    assert arrivals(loaded(forecasts=looks), 30.0) == {"read": 1000.0}
-    assert arrivals(loaded(forecasts=looks, arrival_rate={}), 30.0) == {"read": 10.0}
 
 
 def test_a_batch_is_observed_once_all_of_it_is_known():
@@ -430,7 +426,7 @@ def test_a_limit_that_somebody_changed_is_where_tuning_goes_on():
     [
         lambda: ReplicaSettings(period=0),
         lambda: ReplicaSettings(target_utilization=0),
-        lambda: ReplicaSettings(quantile=1.0),
+        lambda: ReplicaSettings(miss_cost=0.0),
         lambda: ReplicaSettings(max_backlog_replicas=-1),
         lambda: ReactiveSettings(target_utilization=0),
         lambda: ReactiveSettings(max_increase=0.5),

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from foretide import codec
 from foretide.control.actions.registry import ACTIONS, Action, Quarantine, Release, SetReplicas, SetSplit
+from foretide.control.world.outlook import Foreseen
 from foretide.control.world.setup import ControlMode, Target
 from foretide.control.world.world import World
 from foretide.errors import CodecError
@@ -69,6 +70,8 @@ class Wish:
     is made often: it waits for none either, causes none, does not count towards the quota, and is not evaluated.
 
     One `within_batch` ends what no batch has shown yet, so that latency before it is no measure of its effect.
+
+    `foreseen` is the forecast load that it is planned for; None if it is planned for the measured load.
     """
 
     policy: str
@@ -78,6 +81,7 @@ class Wish:
     urgent: bool = False
     routine: bool = False
     within_batch: bool = False
+    foreseen: Foreseen | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,12 +191,27 @@ def _effect(evaluation: Evaluation, readings: Sequence[Reading], world: World, s
     after = [each for each in readings if start is not None and each.at > start]
     seconds = None if start is None else start - evaluation.at
     if min(len(after), len(evaluation.before)) < settings.min_batches:
-        words = "too few batches before or after it to tell"
+        words = f"too few batches before or after it to tell{_what_came(evaluation, readings)}"
         return Effect(evaluation.decision, "unclear", words, metric, in_force_after=seconds)
     before, then = _median_latency(evaluation.before), _median_latency(after)
     outcome = _outcome(evaluation, after, world, settings)
-    words = f"{metric} went from {number(before)} to {in_unit(metric, then)}: {outcome}"
+    words = (
+        f"{metric} went from {number(before)} to {in_unit(metric, then)}: {outcome}{_what_came(evaluation, readings)}"
+    )
     return Effect(evaluation.decision, outcome, words, metric, before, then, seconds)
+
+
+def _what_came(evaluation: Evaluation, readings: Sequence[Reading]) -> str:
+    """The load that a decision was made for against what arrived then; nothing before it is due."""
+    foreseen = next((wish.foreseen for wish in evaluation.wishes if wish.foreseen is not None), None)
+    loads = [(each.at, each.load) for each in readings if each.load is not None]
+    if foreseen is None or not loads or loads[-1][0] < foreseen.due:
+        return ""
+    came = next(load for at, load in loads if at >= foreseen.due)
+    seconds = in_unit(None, round(foreseen.ahead, 1))
+    return (
+        f"; {number(round(foreseen.mean))} tuples/s were expected {seconds} s after it and {number(round(came))} came"
+    )
 
 
 def _outcome(evaluation: Evaluation, after: Sequence[Reading], world: World, settings: EvaluationSettings) -> Outcome:

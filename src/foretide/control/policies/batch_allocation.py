@@ -61,6 +61,7 @@ class BatchPlanner:
     Attributes:
         rate: Rows a second to plan for.
         lead: Seconds until an executor that is asked for runs tasks.
+        before: Rows a second until then; None for as many as are planned for.
         error: Measured latency over the modelled one; all latencies are multiplied by it.
         headroom: Share of the target that a plan may use; the rest is for what no model knows.
     """
@@ -69,6 +70,7 @@ class BatchPlanner:
     world: World
     rate: float
     lead: float = 0.0
+    before: float | None = None
     error: float = 1.0
     headroom: float = 1.0
     _known: dict[int, Choice] = field(default_factory=dict, repr=False)
@@ -132,7 +134,8 @@ class BatchPlanner:
         """Whether batches, played one after another from what waits now, are below the target in time."""
         snapshot, trigger = self.world.snapshot, self.world.setup.trigger
         last = (snapshot.value("batch_duration_ms", within=FRESH) or 0.0) / 1000.0
-        waiting = self.rate * last + (snapshot.value("total_lag", within=FRESH) or 0.0)
+        soon = self.rate if self.before is None else self.before
+        waiting = soon * last + (snapshot.value("total_lag", within=FRESH) or 0.0)
         more = choice.executors is not None and choice.executors > self.present
         now, lead, at, length = self.choice(self.present).model, self.lead if more else 0.0, 0.0, last
         for _ in range(_MAX_BATCHES):
@@ -140,7 +143,7 @@ class BatchPlanner:
                 break
             before, model = max(length, trigger), now if at < lead else choice.model
             length = self.error * model.length(waiting)
-            at, waiting = at + max(length, trigger), self.rate * max(length, trigger)
+            at, waiting = at + max(length, trigger), (soon if at < self.lead else self.rate) * max(length, trigger)
             if at > lead and before + length <= (self.world.target.latency or math.inf):
                 return True
         return False

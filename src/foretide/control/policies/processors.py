@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
-from annotated_types import Ge, Interval
+from annotated_types import Ge, Gt, Interval
 from typing_extensions import Doc
 
 from foretide.bounds import Bounded, Scope
@@ -33,8 +33,10 @@ from foretide.control.policies.batch_allocation import (
     describe,
     model_error,
 )
+from foretide.control.policies.lead import Lead, Needs, needs_of
 from foretide.control.policies.splits import scale
-from foretide.control.world.measured import FRESH, NotYet, Variation, arrivals, batch_observation, network
+from foretide.control.world.measured import FRESH, NotYet, Variation, batch_observation, network
+from foretide.control.world.outlook import Foreseen, foreseen_within
 from foretide.control.world.setup import Target
 from foretide.control.world.world import World
 from foretide.durations import Seconds
@@ -89,13 +91,29 @@ class ProcessorSettings(Bounded):
         None
     )
     horizon: Annotated[
-        Seconds | None, Ge(0), Doc("Seconds ahead of the load that is planned for; none for the measured load.")
+        Seconds | None,
+        Ge(0),
+        Doc(
+            "Seconds for which an executor is kept that trusted forecasts need again within them, at least twice the "
+            "time that one takes to come; none plans for the measured load."
+        ),
     ] = 30.0
+    miss_cost: Annotated[
+        float,
+        Gt(0),
+        Doc(
+            "What a second with too few executors costs over one with too many; of the forecast load, the quantile "
+            "c / (c + 1) is planned for."
+        ),
+    ] = 9.0
     smoothing: Annotated[
         float, Interval(ge=0, lt=1), Doc("Weight of the past in the measured latency."), Scope.ADVANCED
     ] = 0.5
     lead: Annotated[
-        Seconds, Ge(0), Doc("Seconds until an executor that was asked for runs tasks."), Scope.PYTHON_ONLY
+        Seconds,
+        Ge(0),
+        Doc("Seconds until an executor that was asked for runs tasks, as long as none has come that could be timed."),
+        Scope.ADVANCED,
     ] = 5.0
     headroom: Annotated[
         float,
@@ -129,6 +147,7 @@ class ProcessorState:
         load: Rows a second that the last cycle was to plan for.
         batches_above: Plans in a row in which latency was above the target although the model would stay.
         notice: That the target is out of reach, in words; None if it is not.
+        lead: How long executors take to come.
     """
 
     planned: float = -math.inf
@@ -144,6 +163,16 @@ class ProcessorState:
     load: float | None = None
     batches_above: int = 0
     notice: str | None = None
+    lead: Lead = field(default_factory=Lead)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """An allocation, why it is chosen, and the forecast load behind it, if it is one."""
+
+    choice: Choice
+    why: str
+    foreseen: Foreseen | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +189,8 @@ class Processors:
     def wish(self, state: ProcessorState, world: World) -> tuple[ProcessorState, list[Wish]]:
         """Once a period, the allocation that DRS proposes, if any."""
         if world.setup.mode == "micro-batch":
-            return self._micro_batches(_observed(state, world), world)
+            state = replace(_observed(state, world), lead=state.lead.observe(world))
+            return self._micro_batches(state, world)
         latency = world.snapshot.value("latency_mean_ms", within=FRESH)
         if latency is None or world.at - state.planned < self.settings.period:
             return state, []
@@ -183,8 +213,10 @@ class Processors:
     def _pipeline(self, state: ProcessorState, mean: float, world: World) -> tuple[ProcessorState, list[Wish]]:
         settings, names = self.settings, [part.name for part in world.setup.by_edge.values()]
         given = Variation(settings.service_scv, settings.arrival_scv)
-        rates = arrivals(world, settings.horizon)
-        measured = rates if isinstance(rates, NotYet) else network(world, rates, waiting_at=names, given=given)
+        coming = foreseen_within(world, settings.horizon, settings.miss_cost)
+        if isinstance(coming, NotYet):
+            return replace(state, waits_for=str(coming)), []
+        measured = network(world, coming.rates, waiting_at=names, given=given)
         if isinstance(measured, NotYet):
             return replace(state, waits_for=str(measured)), []
         state = replace(state, waits_for=None)
@@ -204,17 +236,22 @@ class Processors:
             t_ra=0.0,
             horizon=settings.useful_for,
         )
-        return state, self._allocated(plan(steered, now, goals, world, slots_left(world, target)), now, error, world)
+        found = plan(steered, now, goals, world, slots_left(world, target))
+        return state, self._allocated(found, now, error, world, coming.foreseen)
 
-    def _allocated(self, found: Plan, now: Present, error: ModelError, world: World) -> list[Wish]:
+    def _allocated(
+        self, found: Plan, now: Present, error: ModelError, world: World, foreseen: Foreseen | None
+    ) -> list[Wish]:
         held, measured = world.target.quantile, _measured(world.target, now.latency, now.ratio)
-        reason = f"{measured}; {found.reason}; {error.describe(now.model, now.latency)}"
+        reason = f"{measured}; {_said(foreseen)}{found.reason}; {error.describe(now.model, now.latency)}"
         value = None if found.latency is None else found.latency * now.ratio
         words = "keeps up as well as it can" if value is None else f"{held} latency of about {format_duration(value)}"
         expected = Expectation(words, world.target.metric, None if value is None else value * 1000)
         scaled = ((edge, scale(world, edge, found.replicas[part.name])) for edge, part in world.setup.by_edge.items())
         return [
-            Wish(self.name, action, reason, expected, urgent=found.moves) for _, action in scaled if action is not None
+            Wish(self.name, action, reason, expected, urgent=found.moves, foreseen=foreseen)
+            for _, action in scaled
+            if action is not None
         ]
 
     def _smoothed(self, before: float, value: float) -> float:
@@ -226,19 +263,21 @@ class Processors:
         """Once a period, the fewest executors that hold the target, and replicas and admission for them."""
         if world.at - state.planned < self.settings.period:
             return state, []
-        now, ahead = arrivals(world), arrivals(world, self.settings.horizon)
-        if isinstance(now, NotYet) or isinstance(ahead, NotYet) or not sum(ahead.values()):
+        needs = needs_of(
+            world, state.lead.seconds or self.settings.lead, self.settings.horizon, self.settings.miss_cost
+        )
+        if needs is None:
             return state, []
-        rate, before = sum(ahead.values()), state.load
+        rate, before = needs.now.total, state.load
         state = replace(state, load=rate)
-        if before is not None and rate > _SUDDEN * before:  # seen in part: the next batch has all of it
-            return state, []
+        if before is not None and rate > _SUDDEN * before and needs.at_lead.foreseen is None:
+            return state, []  # seen in part: the next batch has all of it
         learned = learn(state.batches)
         if learned is None:
             return state, []
         held = world.snapshot.value(world.target.metric, within=FRESH)
         latency = None if held is None else held / 1000.0
-        error = None if latency is None else model_error(learned, world, sum(now.values()), latency)
+        error = None if latency is None else model_error(learned, world, needs.now.total, latency)
         factor = state.factor if error is None else self._smoothed(state.factor, error)
         above = latency is not None and error is not None and latency > (world.target.latency or math.inf)
         state = replace(
@@ -248,28 +287,41 @@ class Processors:
             factor=factor,
             batches_above=state.batches_above + 1 if above else 0,
         )
-        planner = BatchPlanner(learned, world, rate, self.settings.lead, factor, self.settings.headroom)
-        choice, why = self._choice(state, planner)
-        missed = world.target.latency is not None and choice.latency > world.target.latency
+        headroom, at_lead = self.settings.headroom, needs.at_lead
+        planner = BatchPlanner(learned, world, at_lead.total, needs.lead, rate, factor, headroom)
+        chosen = self._choice(state, planner, needs)
+        missed = world.target.latency is not None and chosen.choice.latency > world.target.latency
         notice = planner.out_of_reach() if missed and planner.cheapest() is None else None
-        return replace(state, notice=notice), self._wished(choice, why, planner, latency)
+        return replace(state, notice=notice), self._wished(chosen, planner, latency)
 
-    def _choice(self, state: ProcessorState, planner: BatchPlanner) -> tuple[Choice, str]:
+    def _choice(self, state: ProcessorState, planner: BatchPlanner, needs: Needs) -> _Choice:
         """The allocation to have: more where the target is or will be missed, fewer where they would do as well."""
         target, present = planner.world.target, planner.choice(planner.present)
         if target.latency is None:
-            return present, "there is no latency target: the best use of the executors there are"
+            return _Choice(present, "there is no latency target: the best use of the executors there are")
         wanted = planner.cheapest_that_settles()
         if wanted is None:
-            return planner.fastest(), "no allowed number of executors is expected to hold the target"
+            return _Choice(planner.fastest(), "no allowed number of executors is expected to hold the target")
         fewest, most = wanted.executors or 0, planner.executors[1]
         if fewest > planner.present:
-            return wanted, "fewer executors are not expected to hold the target"
+            words = "fewer executors are not expected to hold the target"
+            return _Choice(wanted, words, needs.at_lead.foreseen)
         if state.batches_above >= _CONFIRMED and planner.present < most:
-            return planner.choice(planner.present + 1), "above the target although the model would stay: one more"
+            more = planner.choice(planner.present + 1)
+            return _Choice(more, "above the target although the model would stay: one more")
         if fewest < planner.present and self._may_give_back(state, planner.world):
-            return wanted, "fewer executors are expected to hold the target"
-        return present, "the executors stay"
+            return self._given_back(wanted, planner, needs)
+        return _Choice(present, "the executors stay")
+
+    def _given_back(self, wanted: Choice, planner: BatchPlanner, needs: Needs) -> _Choice:
+        """As few as the load needs until one that leaves could be back."""
+        later = replace(planner, rate=needs.while_kept.total, _known={}).cheapest_that_settles()
+        kept = planner.present if later is None else later.executors or 0
+        count, foreseen = max(kept, wanted.executors or 0), needs.while_kept.foreseen
+        if count >= planner.present:
+            words = "the executors stay: they are needed again before new ones could come"
+            return _Choice(planner.choice(planner.present), words, foreseen)
+        return _Choice(planner.choice(count), "fewer executors are expected to hold the target", foreseen)
 
     def _may_give_back(self, state: ProcessorState, world: World) -> bool:
         """Whether T_ra is over, and latency below T_min where one is set."""
@@ -277,11 +329,11 @@ class Processors:
             return False
         return state.latency < (world.target.relaxed or world.target.latency or 0.0)
 
-    def _wished(self, choice: Choice, why: str, planner: BatchPlanner, latency: float | None) -> list[Wish]:
-        world, target = planner.world, planner.world.target
+    def _wished(self, chosen: _Choice, planner: BatchPlanner, latency: float | None) -> list[Wish]:
+        choice, world, target = chosen.choice, planner.world, planner.world.target
         known = "" if latency is None else f"{target.quantile} latency is {format_duration(latency)}; "
         goal = "" if target.latency is None else f"the target is {format_duration(target.latency)}; "
-        reason = f"{known}{goal}{why}; {describe(planner, choice)}"
+        reason = f"{known}{goal}{_said(chosen.foreseen)}{chosen.why}; {describe(planner, choice)}"
         value = choice.latency if math.isfinite(choice.latency) else None
         words = "as fast as the cluster allows"
         if value is not None:
@@ -294,7 +346,8 @@ class Processors:
         ]
         if choice.executors is not None:
             out = len(world.observed.executors) - len(world.observed.in_service)
-            wishes.append(Wish(self.name, SetExecutors(max(choice.executors + out, 1)), reason, expected))
+            resized = SetExecutors(max(choice.executors + out, 1))
+            wishes.append(Wish(self.name, resized, reason, expected, foreseen=chosen.foreseen))
         return wishes + self._admitted(choice, planner, reason, expected)
 
     def _admitted(self, choice: Choice, planner: BatchPlanner, reason: str, expected: Expectation) -> list[Wish]:
@@ -313,6 +366,11 @@ def _observed(state: ProcessorState, world: World) -> ProcessorState:
     last = state.batches[-1].number if state.batches else None
     batch = None if world.batch == last else batch_observation(world)
     return state if batch is None else replace(state, batches=(*state.batches, batch)[-MAX_BATCHES:])
+
+
+def _said(foreseen: Foreseen | None) -> str:
+    """The forecast load that a plan is made for, as the beginning of a sentence."""
+    return "" if foreseen is None else f"{foreseen.describe()}: "
 
 
 def _measured(target: Target, latency: float, ratio: float) -> str:

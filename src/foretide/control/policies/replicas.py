@@ -24,7 +24,8 @@ from foretide.bounds import Bounded, Scope
 from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.policies.larger_pools import PoolState, larger_pools
 from foretide.control.policies.splits import scale
-from foretide.control.world.measured import NotYet, arrivals, network
+from foretide.control.world.measured import NotYet, network
+from foretide.control.world.outlook import Foreseen, foreseen_within
 from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.planning.replicas import ReplicaFlow, ReplicaInput, ReplicaPlan, plan_replicas
@@ -43,12 +44,14 @@ class ReplicaSettings(Bounded):
 
     period: Annotated[Seconds, Gt(0), Doc("td, seconds between two plans; by default 5 in real time.")] = 30.0
     horizon: Annotated[Seconds | None, Ge(0), Doc("Seconds ahead for which to plan; none for one period.")] = None
-    quantile: Annotated[
-        float | None,
-        Interval(gt=0, lt=1),
-        Doc("Quantile of the forecast load to plan for; none for its mean."),
+    miss_cost: Annotated[
+        float,
+        Gt(0),
+        Doc(
+            "What too few replicas cost over what too many do; of the forecast load, the quantile c / (c + 1) is used."
+        ),
         Scope.ADVANCED,
-    ] = None
+    ] = 9.0
     target_utilization: Annotated[
         float,
         Interval(gt=0, le=1),
@@ -103,10 +106,10 @@ class Replicas:
     def wish(self, state: ReplicaState, world: World) -> tuple[ReplicaState, list[Wish]]:
         """Monitor, analyse and plan; the plan is executed elsewhere."""
         horizon = self.settings.period if self.settings.horizon is None else self.settings.horizon
-        rates = arrivals(world, horizon, self.settings.quantile)
-        if isinstance(rates, NotYet):
+        coming = foreseen_within(world, horizon, self.settings.miss_cost)
+        if isinstance(coming, NotYet):
             return state, []
-        load = sum(rates.values())
+        rates, load = coming.rates, coming.total
         due = world.at - state.planned >= self.settings.period
         share = min(_CHANGING, self.settings.sudden_change or 0.0) if due else None
         unconfirmed = state.before is None and self._is_sudden(state.load, load, share)
@@ -119,7 +122,7 @@ class Replicas:
             return updated, []
         plans = self._plans(world, measured, rates)
         planned = [(edge, plans[part.name]) for edge, part in world.setup.by_edge.items() if part.name in plans]
-        wished = [self._wished(world, edge, plan) for edge, plan in planned]
+        wished = [self._wished(world, edge, plan, coming.foreseen) for edge, plan in planned]
         updated, restart = self._restart(replace(updated, planned=world.at), plans, world)
         return updated, [wish for wish in (restart, *wished) if wish is not None]
 
@@ -168,12 +171,13 @@ class Replicas:
         added = self.settings.max_backlog_replicas
         return {name: _at_most(full[name], load_only[name].replicas + added) for name in full}
 
-    def _wished(self, world: World, edge: str, plan: ReplicaPlan) -> Wish | None:
+    def _wished(self, world: World, edge: str, plan: ReplicaPlan, foreseen: Foreseen | None) -> Wish | None:
         action = scale(world, edge, plan.replicas)
         if action is None:
             return None
         per_second = plan.received / self.settings.period
         reason = f"{per_second:,.0f} tuples/s are expected behind '{edge}', which takes {plan.exact:.2f} replicas"
+        reason = reason if foreseen is None else f"{foreseen.describe()}: {reason}"
         if plan.backlog:
             reason += f" with a backlog of {plan.backlog:,.0f}"
         if plan.short:
@@ -181,7 +185,7 @@ class Replicas:
         busy = self.settings.target_utilization * min(plan.exact / plan.replicas, 1.0)
         now = world.replicas(world.setup.by_edge[edge].name)
         words = f"replicas at work {busy:.0%} of their time" + f" (now {now} replicas)"
-        return Wish(self.name, action, reason, Expectation(words, "utilization", busy))
+        return Wish(self.name, action, reason, Expectation(words, "utilization", busy), foreseen=foreseen)
 
 
 def _at_most(plan: ReplicaPlan, replicas: int) -> ReplicaPlan:

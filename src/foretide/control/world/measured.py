@@ -28,21 +28,12 @@ class NotYet:
         return f"not known yet: {shown}" + (f" and {len(self.missing) - 3} more" if len(self.missing) > 3 else "")  # noqa: PLR2004
 
 
-def arrivals(world: World, horizon: float | None = None, quantile: float | None = None) -> dict[str, float] | NotYet:
-    """Tuples a second that arrive at each spout: as measured, or as forecast at a horizon if that is more.
-
-    What arrives already has to be processed, even if the forecast says that the load will fall.
-    """
-    rates: dict[str, float] = {}
-    missing: list[str] = []
-    for spout in world.setup.spouts:
-        expected = None if horizon is None else world.forecasts.expected("arrival_rate", spout, horizon, quantile)
-        now = world.snapshot.value("arrival_rate", spout, within=FRESH)
-        if now is None and expected is None:
-            missing.append(f"arrival_rate of '{spout}'")
-        else:
-            rates[spout] = max(now or 0.0, expected or 0.0)
-    return NotYet(tuple(missing)) if missing or not rates else rates
+def arrivals(world: World) -> dict[str, float] | NotYet:
+    """Tuples a second that arrive at each spout, as measured."""
+    rates = {spout: world.snapshot.value("arrival_rate", spout, within=FRESH) for spout in world.setup.spouts}
+    missing = tuple(f"arrival_rate of '{spout}'" for spout, rate in rates.items() if rate is None)
+    known = {spout: rate for spout, rate in rates.items() if rate is not None}
+    return NotYet(missing) if missing or not known else known
 
 
 def arrivals_ahead(world: World, horizon: float) -> float | None:

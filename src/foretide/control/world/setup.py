@@ -160,6 +160,7 @@ class Observed:
         placements: The worker of each task behind an edge, if tasks stay in place; None for unknown ones.
         pools: Number of tasks by edge, active or not.
         restart_order: The id of the order for which the query was restarted last.
+        idle: Workers that have not run a task yet.
     """
 
     routes: Mapping[str, Weights] = field(default_factory=dict)
@@ -174,6 +175,7 @@ class Observed:
     pools: Mapping[str, int] = field(default_factory=dict)
     restart_order: str | None = None
     joins: Mapping[str, JoinPlan] = field(default_factory=dict)
+    idle: frozenset[str] = frozenset()
 
     def replicas(self, edge: str) -> int | None:
         """Tasks behind an edge that get tuples; None if its route is not known."""

@@ -5,6 +5,7 @@ What is planned, requested and observed is kept apart by name.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,12 +16,29 @@ from foretide.metrics.snapshot import Key, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """How a model has done on earlier values: its error at a horizon, and that of the last value."""
+
+    error: float
+    naive: float
+
+
+@dataclass(frozen=True, slots=True)
 class ForecastPoint:
-    """What is expected `seconds` from now: the mean, and quantiles if the model has them."""
+    """What is expected `seconds` from now: the mean, and quantiles if the model has them.
+
+    Attributes:
+        record: How the model has done at this horizon before anything was forecast here; None if that is not known.
+        announced: The events that a person has announced for that time, in words; None without any.
+        trusted_since: When the horizon became trusted, in seconds since 1970. The loop fills it in.
+    """
 
     seconds: float
     mean: float
     quantiles: Mapping[float, float] = field(default_factory=dict)
+    record: Record | None = None
+    announced: str | None = None
+    trusted_since: float | None = None
 
     def value(self, quantile: float | None = None) -> float:
         """The mean, or the nearest quantile at or above the one asked for; the mean if there is none."""
@@ -45,6 +63,23 @@ class Forecast:
     def at(self, seconds: float) -> ForecastPoint:
         """The point nearest to a horizon."""
         return min(self.points, key=lambda point: abs(point.seconds - seconds))
+
+    def expected(self, seconds: float, quantile: float | None = None) -> float | None:
+        """The value at any time: on a line between two points, as at the first one before it; None after the last.
+
+        >>> points = (ForecastPoint(10.0, 100.0), ForecastPoint(30.0, 300.0))
+        >>> [Forecast("m", points).expected(seconds) for seconds in (1, 15, 31)]
+        [100.0, 150.0, None]
+        """
+        right = bisect_left([point.seconds for point in self.points], seconds)
+        if right == len(self.points):
+            return None
+        high = self.points[right]
+        if right == 0:
+            return high.value(quantile)
+        low = self.points[right - 1]
+        share = (seconds - low.seconds) / (high.seconds - low.seconds)
+        return low.value(quantile) + share * (high.value(quantile) - low.value(quantile))
 
 
 @dataclass(frozen=True, slots=True)

@@ -262,6 +262,7 @@ class Observer:
             route_version=self._version,
             executors=executors,
             quarantined=(self._executors.quarantined() & frozenset(executors)) - self.busy,
+            idle=frozenset(worker for worker in executors if not self._batches[worker]),
             young=frozenset(worker for worker in executors if self._batches[worker] < _WARM_UP_BATCHES),
             admission=self._admission,
             placements={name: self._placements(name, route.pool, executors) for name, route in edges.items()}
