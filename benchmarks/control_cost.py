@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,9 +128,9 @@ def cpu_seconds() -> Counter[str]:
     for task in Path("/proc/self/task").iterdir():
         used[names.get(int(task.name), "other threads")] += _of(task / "stat")
     for pid in descendants(os.getpid()):
-        command = Path(f"/proc/{pid}/cmdline")
-        kind = _JVM if command.exists() and b"java" in command.read_bytes()[:200] else "other processes"
-        used[kind] += _of(Path(f"/proc/{pid}/stat"))
+        with suppress(OSError):  # it may end meanwhile
+            kind = _JVM if b"java" in Path(f"/proc/{pid}/cmdline").read_bytes()[:200] else "other processes"
+            used[kind] += _of(Path(f"/proc/{pid}/stat"))
     return used
 
 

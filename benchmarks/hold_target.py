@@ -208,7 +208,7 @@ def live(spark: Any, curve: ft.Curve, policies: Any, least: int, most: int, targ
     """One run under a loop with a range of executors."""
     plan = topology(curve)
     with tempfile.TemporaryDirectory() as folder:
-        settings = ft.RunSettings(trigger=TRIGGER)
+        settings = ft.RunSettings(trigger=f"{TRIGGER} seconds")
         pipeline = ft.submit(spark, plan, ft.Parquet(f"{folder}/out"), f"{folder}/checkpoint", settings)
         held = None if target is None else ft.Latency(p99=target)
         controller = ft.control(pipeline, policies, held, min_executors=least, max_executors=most)

@@ -2,12 +2,23 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from control.worlds import SETUP, loaded, observed
 from foretide.control.actions.registry import Restart
+from foretide.control.policies.batch_allocation import BatchPlanner
+from foretide.control.policies.larger_pools import short_of_target
+from foretide.control.policies.processors import Processors, ProcessorSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
-from foretide.control.world.setup import OperatorSetup
+from foretide.control.simulation.query import SimulatedQuery
+from foretide.control.simulation.scenario import ControlScenario
+from foretide.control.world.setup import OperatorSetup, Target
+from foretide.control.world.world import World
+from foretide.queueing.learned_batches import BatchObservation, StageObservation, learn
+from foretide.queueing.model import BatchCosts
+from foretide.queueing.network import Flow, Network, Operator
+from foretide.simulation.batches import RowLoad
 
 SMALL = replace(
     SETUP,
@@ -81,3 +92,59 @@ def test_what_a_restart_took_is_its_cost_from_then_on():
     after = observed(routes={"parse": (1.0,) * pools["parse"]}, pools=pools, state_partitions=4)
     state, _ = policy.wish(state, loaded(3000.0, at=1065.0, setup=SMALL, seen=after))
     assert state.pools.seconds == 45.0
+
+
+ASKING = Network((Operator("read", 1e6, 0.0), Operator("ask", 100.0, 0.5)), (Flow("read", "ask"),), {"read": 1.0})
+
+
+def wished_for_a_target(latency, pool=2, settings=None, **changes):
+    """The restarts for a query that waits in two tasks while six executors may be had, and 150 rows/s come."""
+    costs = BatchCosts(1, fixed_cost=0.35)
+    described = ControlScenario(
+        ASKING, {"read": 2, "ask": pool}, {}, costs, executors=6, executor_range=(1, 6), cores_per_executor=1
+    )
+    query = SimulatedQuery(described, RowLoad([150.0] * 60), np.random.default_rng(4))
+    policy = Processors(settings or ProcessorSettings())
+    state, wishes = policy.start(), []
+    while query.run() is not None:
+        setup = replace(described.setup(), **{"can_enlarge": True, **changes})
+        seen = World(setup, query.snapshot(), query.observed(), target=Target(latency=latency))
+        state, found = policy.wish(state, seen)
+        wishes += [wish for wish in found if isinstance(wish.action, Restart)]
+    return wishes
+
+
+def test_pools_that_are_too_small_for_a_target_are_made_larger_once():
+    (wish,) = wished_for_a_target(1.8)
+    assert set(wish.action.pools) == {"ask"}
+    assert 2 < wish.action.pools["ask"] <= 6
+    assert "a p99 latency of 1.8 s takes" in wish.reason
+    assert "which has 2" in wish.reason
+    assert "a restart costs 30 s" in wish.reason
+
+
+@pytest.mark.parametrize(
+    ("latency", "changes"),
+    [
+        (60.0, {}),  # the pool is large enough for the target
+        (1.8, {"can_enlarge": False}),
+        (1.8, {"pool": 6}),
+        (1.8, {"settings": ProcessorSettings(restart_horizon=20.0)}),  # it would not pay
+        (1.8, {"settings": ProcessorSettings(restart_horizon=None)}),
+    ],
+)
+def test_there_is_no_restart_for_a_target_that_is_held_or_that_no_restart_helps(latency, changes):
+    assert wished_for_a_target(latency, **changes) == []
+
+
+def test_state_partitions_too_are_counted_as_tasks_for_a_target():
+    setup = replace(SETUP, operators=(OperatorSetup("count", pool=2, stateful=True),), can_repartition=True)
+    rows = [60.0 + 10 * number for number in range(8)]
+    batches = [
+        BatchObservation(number, n, 0.3 + n / 100, 2, {"count": StageObservation(n, 2, n / 50, n / 100)})
+        for number, n in enumerate(rows)
+    ]  # 20 ms a row in two tasks, and 0.3 s
+    seen = replace(loaded(60.0, setup=setup), target=Target(latency=1.0))
+    found = short_of_target(BatchPlanner(learn(batches), seen, 60.0), 600.0)
+    assert found["count"].tasks > 2
+    assert found["count"].waiting > 0

@@ -7,7 +7,7 @@ factor for the present allocation, all that it says is multiplied by that factor
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -64,6 +64,7 @@ class BatchPlanner:
         before: Rows a second until then; None for as many as are planned for.
         error: Measured latency over the modelled one; all latencies are multiplied by it.
         headroom: Share of the target that a plan may use; the rest is for what no model knows.
+        repartitioned: Whether state has at least a partition for each core, as after a restart.
     """
 
     learned: LearnedBatches
@@ -73,6 +74,7 @@ class BatchPlanner:
     before: float | None = None
     error: float = 1.0
     headroom: float = 1.0
+    repartitioned: bool = False
     _known: dict[int, Choice] = field(default_factory=dict, repr=False)
 
     @property
@@ -104,6 +106,9 @@ class BatchPlanner:
             if self.world.setup.executors is not None:
                 cores = executors * self.world.setup.cores_per_executor
             replicas = {part.name: min(part.pool, cores) for part in self.world.setup.by_edge.values()}
+            if self.repartitioned:
+                stateful = (part for part in self.world.setup.operators if part.stateful)
+                replicas |= {part.name: max(part.pool, cores) for part in stateful}
             self._known[executors] = self._with(executors, cores, replicas)
         return self._known[executors]
 
@@ -171,11 +176,23 @@ class BatchPlanner:
         floor = self.error * best.model.length(0.0) + self.world.setup.trigger
         return f"{words}: {reached}, and more would not help: {_duration(floor)} are spent before any row is processed"
 
-    def with_large_pools(self) -> BatchPlanner:
-        """The same with as many tasks behind each edge as there are cores."""
+    def with_large_pools(self, names: Collection[str] | None = None) -> BatchPlanner:
+        """The same with as many tasks as cores: behind each edge, or those of these operators, state included."""
         setup = self.world.setup
-        operators = tuple(replace(part, pool=_ANY) if part.edge else part for part in setup.operators)
-        return replace(self, world=replace(self.world, setup=replace(setup, operators=operators)), _known={})
+        chosen = {part.name for part in setup.by_edge.values()} if names is None else names
+        operators = tuple(
+            replace(part, pool=_ANY) if part.edge and part.name in chosen else part for part in setup.operators
+        )
+        repartitioned = any(setup.by_name[name].stateful for name in chosen)
+        world = replace(self.world, setup=replace(setup, operators=operators))
+        return replace(self, world=world, repartitioned=repartitioned, _known={})
+
+    def waiting(self, choice: Choice, seconds: float) -> float:
+        """How long rows wait on average over so many seconds, in which a load above the limit piles up."""
+        if math.isfinite(choice.latency):
+            return choice.latency
+        left = max(1 - choice.model.highest_rate / self.rate, 0.0)
+        return self.error * choice.model.length(0.0) + left * seconds / 2
 
     def admission(self, choice: Choice, now: int | None) -> int | None:
         """Most rows that a batch should take, so that none takes long after a surge; None for no limit.

@@ -1,25 +1,33 @@
-"""Restarts with a larger pool, or more state partitions, where the present ones are too small for the load.
+"""Restarts with a larger pool, or more state partitions, where the present ones are too small.
 
-A pool is fixed while a query runs. With one that is too small a part of the load is never processed, so latency grows
-as long as the load stays; a restart costs its own time once. It is wished for if several plans in a row say so, if
-there are cores for more tasks, and if tuples would wait longer after the horizon than a restart takes.
+A pool is fixed while a query runs. One that is too small for the load makes latency grow as long as the load stays, and
+one that is too small for the target keeps it missed; a restart costs its own time once. It is wished for if several
+plans in a row say so, if there are cores for more tasks, and if rows wait less in all with it than without.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from foretide.control.actions.registry import Restart
 from foretide.control.decisions.decision import Expectation, Wish
+from foretide.control.policies.batch_allocation import BatchPlanner
 from foretide.control.world.measured import cores_in_service
 from foretide.control.world.world import World
 from foretide.formatting import format_duration
-from foretide.planning.replicas import ReplicaPlan
 
 _PATIENCE = 3
 """Plans in a row that find a pool too small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """An operator with too few tasks: how many it takes, seconds that rows wait longer on average, and why."""
+
+    tasks: int
+    waiting: float
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +46,47 @@ class PoolState:
 
 
 def larger_pools(
-    policy: str, state: PoolState, plans: Mapping[str, ReplicaPlan], world: World, horizon: float
+    policy: str, state: PoolState, shortages: Mapping[str, Shortage], world: World, horizon: float
 ) -> tuple[PoolState, Wish | None]:
     """The next state, and the wish for a restart, if it pays."""
     state = _restarted(state, world)
-    count = {name: state.short.get(name, 0) + 1 for name, plan in plans.items() if plan.short}
+    count = {name: state.short.get(name, 0) + 1 for name in shortages}
     state = PoolState(count, state.asked, state.seconds)
     if state.asked is not None and world.at - state.asked[1] < horizon:
         return state, None
-    lasting = {name: plans[name] for name, plans_in_a_row in count.items() if plans_in_a_row >= _PATIENCE}
-    sizes = {name: size for name, plan in lasting.items() if (size := _size(name, plan, world)) is not None}
+    lasting = {
+        name: shortages[name]
+        for name, plans in count.items()
+        if plans >= _PATIENCE and (size_of(name, world, shortages[name].tasks) or 0) > world.setup.by_name[name].pool
+    }
     cost = Restart.cost.seconds if state.seconds is None else state.seconds
-    waiting = max((horizon * (1 - world.setup.by_name[name].pool / size) for name, size in sizes.items()), default=0.0)
-    if waiting <= cost:
+    waiting = max((shortage.waiting for shortage in lasting.values()), default=0.0)
+    if waiting * horizon <= cost * cost:
         return state, None
-    wish = _wish(policy, sizes, lasting, waiting, cost, horizon, world)
-    assert isinstance(wish.action, Restart)  # noqa: S101 - it was made so
-    return PoolState(count, (wish.action, world.at), state.seconds), wish
+    restart = _restart(lasting, world)
+    why = "; ".join(shortage.why for shortage in lasting.values())
+    why += f": {format_duration(horizon)} long rows would wait {format_duration(waiting)} longer on average, "
+    why += f"and a restart costs {format_duration(cost)}"
+    expected = Expectation("the pools are large enough", world.target.metric)
+    return PoolState(count, (restart, world.at), state.seconds), Wish(policy, restart, why, expected)
+
+
+def short_of_target(planner: BatchPlanner, horizon: float) -> dict[str, Shortage]:
+    """Operators whose few tasks keep a target of micro-batches from being held, whatever the executors."""
+    world = planner.world
+    if world.target.latency is None or planner.cheapest() is not None:
+        return {}
+    parts = [part for part in world.setup.operators if size_of(part.name, world) is not None]
+    enlarged = planner.with_large_pools({part.name for part in parts})
+    after = enlarged.cheapest() or enlarged.fastest()
+    waiting = planner.waiting(planner.fastest(), horizon) - planner.waiting(after, horizon)
+    goal = f"a {world.target.quantile} latency of {format_duration(world.target.latency)}"
+    tasks = after.cores
+    return {
+        part.name: Shortage(tasks, waiting, f"{goal} takes {tasks} tasks of '{part.name}', which has {part.pool}")
+        for part in parts
+        if tasks > part.pool
+    }
 
 
 def _restarted(state: PoolState, world: World) -> PoolState:
@@ -64,31 +96,17 @@ def _restarted(state: PoolState, world: World) -> PoolState:
     return PoolState({}, state.asked, world.at - state.asked[1])
 
 
-def _size(name: str, plan: ReplicaPlan, world: World) -> int | None:
-    """The tasks that an operator needs and can have; None if that is no more than it has, or cannot be changed."""
+def size_of(name: str, world: World, tasks: int | None = None) -> int | None:
+    """The tasks that an operator can have after a restart, at most one for each core; None if no restart changes it."""
     part, cluster = world.setup.by_name[name], world.setup.executors
     changeable = world.setup.can_repartition if part.stateful else part.edge is not None and world.setup.can_enlarge
     cores = cores_in_service(world) if cluster is None else cluster[1] * world.setup.cores_per_executor
-    size = min(math.ceil(plan.exact), cores)
-    return size if changeable and size > part.pool else None
+    return (cores if tasks is None else min(tasks, cores)) if changeable else None
 
 
-def _wish(
-    policy: str,
-    sizes: Mapping[str, int],
-    plans: Mapping[str, ReplicaPlan],
-    waiting: float,
-    cost: float,
-    horizon: float,
-    world: World,
-) -> Wish:
+def _restart(shortages: Mapping[str, Shortage], world: World) -> Restart:
+    sizes = {name: size_of(name, world, shortage.tasks) or shortage.tasks for name, shortage in shortages.items()}
     parts = world.setup.by_name
     pools = {str(parts[name].edge): size for name, size in sizes.items() if not parts[name].stateful}
     partitions = max((size for name, size in sizes.items() if parts[name].stateful), default=None)
-    needs = ", ".join(f"'{name}' takes {plans[name].exact:.1f} tasks and has {parts[name].pool}" for name in sizes)
-    why = (
-        f"{needs}: after {format_duration(horizon)} tuples would wait {format_duration(waiting)}, and a restart costs "
-        f"{format_duration(cost)}"
-    )
-    restart = Restart("the load takes more tasks", partitions, pools)
-    return Wish(policy, restart, why, Expectation("the pools are large enough for the load", world.target.metric))
+    return Restart("more tasks are needed", partitions, pools)

@@ -33,6 +33,7 @@ from foretide.control.policies.batch_allocation import (
     describe,
     model_error,
 )
+from foretide.control.policies.larger_pools import PoolState, larger_pools, short_of_target
 from foretide.control.policies.lead import Lead, Needs, needs_of
 from foretide.control.policies.splits import scale
 from foretide.control.world.measured import FRESH, NotYet, Variation, batch_observation, network
@@ -121,6 +122,15 @@ class ProcessorSettings(Bounded):
         Doc("Share of the latency target that a plan may use, in micro-batches; the rest is for noise."),
     ] = 0.85
 
+    restart_horizon: Annotated[
+        Seconds | None,
+        Gt(0),
+        Doc(
+            "Where pools are too small for the target in micro-batches, they are made larger by a restart if rows wait "
+            "less in all with it over so many seconds; at most one restart in that time. none never restarts."
+        ),
+    ] = 600.0
+
     def conflicts(self) -> Iterator[str]:
         """An allocation that is useful for less time than it stays."""
         if self.useful_for < self.min_interval:
@@ -148,6 +158,7 @@ class ProcessorState:
         batches_above: Plans in a row in which latency was above the target although the model would stay.
         notice: That the target is out of reach, in words; None if it is not.
         lead: How long executors take to come.
+        pools: Pools that were found to be too small, and the last restart for them.
     """
 
     planned: float = -math.inf
@@ -164,6 +175,7 @@ class ProcessorState:
     batches_above: int = 0
     notice: str | None = None
     lead: Lead = field(default_factory=Lead)
+    pools: PoolState = field(default_factory=PoolState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +304,19 @@ class Processors:
         chosen = self._choice(state, planner, needs)
         missed = world.target.latency is not None and chosen.choice.latency > world.target.latency
         notice = planner.out_of_reach() if missed and planner.cheapest() is None else None
-        return replace(state, notice=notice), self._wished(chosen, planner, latency)
+        state, restart = self._restart(state, planner, missed=notice is not None)
+        return replace(state, notice=notice), [*restart, *self._wished(chosen, planner, latency)]
+
+    def _restart(
+        self, state: ProcessorState, planner: BatchPlanner, *, missed: bool
+    ) -> tuple[ProcessorState, list[Wish]]:
+        """A restart with larger pools, where these and not the executors keep the target out of reach, if it pays."""
+        horizon = self.settings.restart_horizon
+        if horizon is None:
+            return state, []
+        short = short_of_target(planner, horizon) if missed else {}
+        pools, wish = larger_pools(self.name, state.pools, short, planner.world, horizon)
+        return replace(state, pools=pools), [] if wish is None else [wish]
 
     def _choice(self, state: ProcessorState, planner: BatchPlanner, needs: Needs) -> _Choice:
         """The allocation to have: more where the target is or will be missed, fewer where they would do as well."""

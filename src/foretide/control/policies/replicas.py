@@ -22,7 +22,7 @@ from typing_extensions import Doc
 
 from foretide.bounds import Bounded, Scope
 from foretide.control.decisions.decision import Expectation, Wish
-from foretide.control.policies.larger_pools import PoolState, larger_pools
+from foretide.control.policies.larger_pools import PoolState, Shortage, larger_pools, size_of
 from foretide.control.policies.splits import scale
 from foretide.control.world.measured import NotYet, network
 from foretide.control.world.outlook import Foreseen, foreseen_within
@@ -76,8 +76,8 @@ class ReplicaSettings(Bounded):
         Seconds | None,
         Gt(0),
         Doc(
-            "A pool that is too small for the load is made larger by a restart, if tuples would otherwise wait longer "
-            "after this many seconds than a restart takes; at most one restart in that time. none never restarts."
+            "A pool that is too small for the load is made larger by a restart, if rows wait less in all with it over "
+            "so many seconds; at most one restart in that time. none never restarts."
         ),
     ] = 600.0
 
@@ -132,7 +132,9 @@ class Replicas:
         """A restart with larger pools, where that pays."""
         if self.settings.restart_horizon is None:
             return state, None
-        pools, wish = larger_pools(self.name, state.pools, plans, world, self.settings.restart_horizon)
+        horizon = self.settings.restart_horizon
+        short = {name: _shortage(name, plan, world, horizon) for name, plan in plans.items() if plan.short}
+        pools, wish = larger_pools(self.name, state.pools, short, world, horizon)
         return replace(state, pools=pools), wish
 
     def _is_sudden(self, before: float | None, load: float, share: float | None = None) -> bool:
@@ -186,6 +188,14 @@ class Replicas:
         now = world.replicas(world.setup.by_edge[edge].name)
         words = f"replicas at work {busy:.0%} of their time" + f" (now {now} replicas)"
         return Wish(self.name, action, reason, Expectation(words, "utilization", busy), foreseen=foreseen)
+
+
+def _shortage(name: str, plan: ReplicaPlan, world: World, horizon: float) -> Shortage:
+    """Rows that are not processed wait: in the end for as much of the horizon as the share of those."""
+    pool, tasks = world.setup.by_name[name].pool, math.ceil(plan.exact)
+    size = size_of(name, world, tasks) or tasks
+    waiting = horizon / 2 * max(1 - pool / size, 0.0)
+    return Shortage(tasks, waiting, f"'{name}' takes {plan.exact:.1f} tasks and has {pool}")
 
 
 def _at_most(plan: ReplicaPlan, replicas: int) -> ReplicaPlan:
