@@ -114,7 +114,7 @@ class ProcessorSettings(Bounded):
         Seconds,
         Ge(0),
         Doc("Seconds until an executor that was asked for runs tasks, as long as none has come that could be timed."),
-        Scope.ADVANCED,
+        Scope.PYTHON_ONLY,
     ] = 5.0
     headroom: Annotated[
         float,
@@ -129,6 +129,7 @@ class ProcessorSettings(Bounded):
             "Where pools are too small for the target in micro-batches, they are made larger by a restart if rows wait "
             "less in all with it over so many seconds; at most one restart in that time. none never restarts."
         ),
+        Scope.PYTHON_ONLY,
     ] = 600.0
 
     def conflicts(self) -> Iterator[str]:

@@ -61,7 +61,7 @@ class ReplicaSettings(Bounded):
         int | None,
         Ge(0),
         Doc("Maximum replicas that a backlog adds to those that the load needs; none for as many as in the paper."),
-        Scope.ADVANCED,
+        Scope.PYTHON_ONLY,
     ] = 1
     sudden_change: Annotated[
         float | None,
