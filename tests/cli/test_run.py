@@ -364,6 +364,19 @@ def test_progress_is_said_outside_of_a_terminal(capfd, monkeypatch):
     assert Path("log").read_text(encoding="utf-8") == ""
 
 
+def test_progress_on_a_terminal_is_one_line_that_is_erased_at_the_end(monkeypatch):
+    ours, theirs = os.openpty()
+    monkeypatch.setattr(application, "_REWRITE_SECONDS", 0.01)
+    with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with application.progress("starting Spark"):
+            said = screen.read(22) + screen.read(1)
+        while not said.endswith(b"\x1b[K"):
+            said += screen.read(1)
+    assert said.startswith(b"\rstarting Spark ... 0 s\r")
+    assert b"\n" not in said
+
+
 def test_foretides_own_folder_is_created_for_its_owner_only(tmp_path, monkeypatch):
     monkeypatch.setenv("FORETIDE_HOME", str(tmp_path / "new" / "home"))
     preflight.check_home()

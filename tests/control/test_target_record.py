@@ -26,6 +26,7 @@ def test_time_and_measurements_above_the_target_are_counted():
     assert (record.seconds, record.missed_seconds) == (30.0, 20.0)
     assert record.held
     assert "held, measured 1.5 s; missed in 2 of 4 measurements, 67 % of 30 s" in verdict(record)
+    assert "held for 15 s, measured 1.8 s; missed in 2 of 5 measurements" in verdict(after(record, 145, 1.8))
     assert list(reasons(record)) == []
 
 
@@ -37,6 +38,13 @@ def test_a_miss_names_its_length_a_likely_cause_and_a_remedy():
     lines = list(reasons(record))
     assert lines[0].startswith("likely cause: worker 0, which takes 4.0 times as long")
     assert lines[1].startswith("what would help: ")
+
+
+def test_a_lack_of_cores_is_no_slow_worker_and_other_work_is_named():
+    waited, had = dict.fromkeys(WORKERS, 900.0), dict.fromkeys(WORKERS, 90.0)
+    record = after(TargetRecord(), 100, 3.0, worker_cpu_wait_percent=waited, worker_cpu_user_percent=had)
+    assert record.cause == "a lack of free cores: every worker waits for one 10 times as long as it has one"
+    assert record.remedies[0] == "less other work on the machines of the executors, or more cores"
 
 
 def test_the_same_measurement_counts_once_and_a_silence_does_not_count():

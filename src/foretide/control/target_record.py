@@ -10,7 +10,7 @@ from foretide.control.decisions.decision import Decision
 from foretide.control.world.setup import Target
 from foretide.control.world.world import World
 from foretide.formatting import format_duration, format_number
-from foretide.metrics.alarm_rules import likely_source
+from foretide.metrics.alarm_rules import likely_source, waits_for_cores
 
 _BUSY = 0.8
 _MAX_GAP_SECONDS = 120.0
@@ -31,6 +31,7 @@ class TargetRecord:
         measurements: Measurements that were judged, and `missed` of them above the target. Warm-up is not judged.
         seconds: Time between them, and `missed_seconds` of it above the target.
         missed_since: When the present miss began; None while the target is held.
+        held_since: When the target began to be held; None while it is missed.
         warming_up: Whether workers are still too new to be judged.
         cause: Where the trouble probably comes from, while the target is missed.
         remedies: What would help, while the target is missed.
@@ -45,6 +46,7 @@ class TargetRecord:
     seconds: float = 0.0
     missed_seconds: float = 0.0
     missed_since: float | None = None
+    held_since: float | None = None
     warming_up: bool = False
     cause: str | None = None
     remedies: tuple[str, ...] = ()
@@ -86,7 +88,8 @@ class TargetRecord:
             missed=self.missed + missed,
             seconds=self.seconds + gap,
             missed_seconds=self.missed_seconds + (gap if missed else 0.0),
-            missed_since=None if not missed else at if self.missed_since is None else self.missed_since,
+            missed_since=(at if self.missed_since is None else self.missed_since) if missed else None,
+            held_since=None if missed else at if self.held_since is None else self.held_since,
         )
 
 
@@ -117,10 +120,9 @@ def verdict(record: TargetRecord) -> str:
     measured = f"measured {format_duration(record.measured)}"
     if not record.measurements:
         return f"{words}: warming up, {measured}; the first batches are not judged"
-    state = "held"
-    if record.missed_since is not None:
-        lasting = record.measured_at - record.missed_since
-        state = f"MISSED for {format_duration(lasting)}" if lasting > 0 else "MISSED"
+    state, since = ("held", record.held_since) if record.missed_since is None else ("MISSED", record.missed_since)
+    lasting = 0.0 if since is None else record.measured_at - since
+    state += f" for {format_duration(lasting)}" if lasting > 0 else ""
     warm_up = " (warming up, not judged)" if record.warming_up else ""
     return f"{words}: {state}, {measured}{warm_up}; {_shares(record)}"
 
@@ -178,6 +180,8 @@ def _by_capacity(world: World) -> Iterator[str]:
         yield "the restart that was requested"
     if _long_batches(world) is not None:
         yield "fewer rows a batch (policy 'admission', or `foretide admission set`)"
+    if waits_for_cores(world.snapshot) is not None:
+        yield "less other work on the machines of the executors, or more cores"
     yield "more or faster executors (`max_executors` of ft.control, or a larger cluster), or a higher target"
 
 

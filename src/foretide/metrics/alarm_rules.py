@@ -27,6 +27,7 @@ History = tuple[tuple[float, float], ...]
 
 _MAX_AGE_SECONDS = 120.0
 _SLOW_RATIO, _SKEWED_RATIO, _FULL_SHARE = 1.5, 2.0, 0.8
+_WAIT_RATIO, _MIN_WAIT_PERCENT = 2.0, 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +240,7 @@ def likely_source(snapshot: Snapshot) -> str | None:
     explanations: tuple[Callable[[Snapshot], Iterator[str]], ...] = (
         _slow_worker,
         _skewed_edge,
+        _few_cores,
         _full_operator,
         _more_load,
     )
@@ -262,6 +264,26 @@ def _skewed_edge(snapshot: Snapshot) -> Iterator[str]:
     for edge, skew in sorted(_recent(snapshot, "skew").items(), key=lambda item: -item[1])[:1]:
         if skew > _SKEWED_RATIO:
             yield f"edge '{edge}', whose fullest replica gets {skew:.1f} times the mean"
+
+
+def _few_cores(snapshot: Snapshot) -> Iterator[str]:
+    times = waits_for_cores(snapshot)
+    if times is not None:
+        yield f"a lack of free cores: every worker waits for one {times:.0f} times as long as it has one"
+
+
+def waits_for_cores(snapshot: Snapshot) -> float | None:
+    """How many times as long as it has a core each worker waits for one, at least; None where that is not long."""
+    waited = _recent(snapshot, "worker_cpu_wait_percent")
+    times = {worker: time / max(_cpu_of(snapshot, worker), 1.0) for worker, time in waited.items()}
+    if not waited or min(waited.values()) < _MIN_WAIT_PERCENT or min(times.values()) < _WAIT_RATIO:
+        return None
+    return min(times.values())
+
+
+def _cpu_of(snapshot: Snapshot, worker: str) -> float:
+    modes = ("user", "system")
+    return sum(snapshot.value(f"worker_cpu_{mode}_percent", worker, within=_MAX_AGE_SECONDS) or 0.0 for mode in modes)
 
 
 def _full_operator(snapshot: Snapshot) -> Iterator[str]:

@@ -51,6 +51,8 @@ _IDLE_SECONDS = 20.0
 _SHORT_BATCH_SECONDS = 2.0
 _POLL_SECONDS = 0.1
 _PROGRESS_SECONDS = 10.0
+_REWRITE_SECONDS = 1.0
+_ERASE_LINE = "\r\x1b[K"
 STOP_SECONDS = 20.0
 """How long a pipeline, or Spark, may take to stop."""
 
@@ -112,23 +114,32 @@ def redirected_stderr(file: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def progress(doing: str, wanted: Callable[[], bool] = lambda: True) -> Iterator[None]:
-    """Say every ten seconds on stderr, unless that is a terminal, what is being done, while that is `wanted`."""
+def progress(doing: str, wanted: Callable[[], bool] | None = None) -> Iterator[None]:
+    """Say on stderr what is being done, and for how long: on a terminal in one line, elsewhere every ten seconds.
+
+    With `wanted`, only while that is so, and not on a terminal, where other lines come meanwhile.
+    """
     began = time.monotonic()
     with _own_stderr() as stream:
+        rewritten = stream.isatty()
 
         def say() -> None:
-            if wanted():
-                stream.write(f"{doing} ... {time.monotonic() - began:.0f} s\n")
+            if wanted is None or wanted():
+                text = f"{doing} ... {time.monotonic() - began:.0f} s"
+                stream.write(f"\r{text}" if rewritten else f"{text}\n")
                 stream.flush()
 
-        worker = Worker("foretide-progress", say, _PROGRESS_SECONDS, what="showing progress")
-        if not stream.isatty():
+        period = _REWRITE_SECONDS if rewritten else _PROGRESS_SECONDS
+        worker = Worker("foretide-progress", say, period, what="showing progress")
+        if wanted is None or not rewritten:
             worker.start()
         try:
             yield
         finally:
             worker.stop()
+            if wanted is None and rewritten:
+                stream.write(_ERASE_LINE)
+                stream.flush()
 
 
 @contextlib.contextmanager
