@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 _MOST_DECIMALS = 6
+_LARGEST = 1e15
 _SHOWN = 60
 
 
@@ -20,6 +21,8 @@ def format_number(value: float, digits: int = 4) -> str:
     if math.isinf(value):
         return "unlimited" if value > 0 else "-unlimited"
     size = abs(value)
+    if size > _LARGEST:
+        return f"{'over ' if value > 0 else 'under -'}{_LARGEST:,.0f}"
     if 0 < size < 10.0**-_MOST_DECIMALS:
         return f"< {10.0**-_MOST_DECIMALS:.{_MOST_DECIMALS}f}"
     exponent = math.floor(math.log10(size)) if size else 0

@@ -120,7 +120,7 @@ def test_a_forecast_is_compared_with_a_measured_limit():
 def test_an_alarm_on_a_forecast_says_that_it_is_foreseen():
     rule = replace(FULL, forecast=True)
     _, [alarm], _ = judge(AlarmState(), seen(0, {}, {("capacity", "count"): 0.95}), (rule,))
-    assert alarm.message == "A replica is full. capacity of 'count' is forecast at 0.95."
+    assert alarm.message == "A replica is full. capacity of 'count' is forecast at 95%."
 
 
 # ---- once, for how long, and over
@@ -303,7 +303,7 @@ def test_the_rules_that_are_on_by_themselves_have_names_of_their_own():
 def test_a_rule_without_a_meaning_has_a_message_all_the_same():
     _, [alarm], _ = judge(AlarmState(), capacity(0.95), (replace(FULL, meaning=""),))
     assert alarm.message == (
-        "capacity of 'count' is 0.95. Likely source: operator 'count', whose busiest replica is busy 95% of the time."
+        "capacity of 'count' is 95%. Likely source: operator 'count', whose busiest replica is busy 95% of the time."
     )
 
 

@@ -35,8 +35,6 @@ from foretide.store.records import AlarmRecord
 
 _FOLLOW_SECONDS = 1.0
 _MAX_ALARMS = 5
-_SHARES_OF_TIME = frozenset({"utilization", "capacity"})
-"""Shown in percent, as `foretide plan` and `foretide simulate` do."""
 _MAX_COLUMNS = 4
 _SHOWN: dict[Level, tuple[str, ...]] = {
     Level.QUERY: (
@@ -180,7 +178,7 @@ def _wide_table(level: Level, shown: list[str], subjects: Sequence[str], values:
     table.add_column("", style="dim", overflow="fold")
     for name in shown:
         metric = CATALOGUE[name]
-        table.add_row(name, *(_value(metric, values.get((subject, name))) for subject in subjects), _unit(metric))
+        table.add_row(name, *(_value(metric, values.get((subject, name))) for subject in subjects), metric.symbol)
     return table
 
 
@@ -195,16 +193,12 @@ def _long_table(level: Level, figures: list[Figure]) -> Table:
     for figure in sorted(figures, key=lambda figure: (figure.subject, order[figure.metric])):
         metric = CATALOGUE[figure.metric]
         name = Text.assemble(metric.name, "\n", (metric.meaning, "dim"))
-        table.add_row(figure.subject, name, _value(metric, figure.value), _unit(metric))
+        table.add_row(figure.subject, name, _value(metric, figure.value), metric.symbol)
     return table
 
 
 def _value(metric: Metric, value: float | None) -> str:
-    return f"{_number(100 * value)}%" if value is not None and metric.name in _SHARES_OF_TIME else _number(value)
-
-
-def _unit(metric: Metric) -> str:
-    return "" if metric.name in _SHARES_OF_TIME else metric.symbol
+    return f"{_number(100 * value)}%" if value is not None and metric.is_share_of_time else _number(value)
 
 
 def _number(value: float | None) -> str:

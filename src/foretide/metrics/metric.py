@@ -12,6 +12,8 @@ from enum import StrEnum
 
 from foretide.formatting import format_number
 
+_SHARES_OF_TIME = frozenset({"utilization", "capacity"})
+
 
 class Level(StrEnum):
     """What a figure describes. Its subject is the id of one of them."""
@@ -34,9 +36,14 @@ class Metric:
     meaning: str
 
     @property
+    def is_share_of_time(self) -> bool:
+        """Whether people read it in percent."""
+        return self.name in _SHARES_OF_TIME
+
+    @property
     def symbol(self) -> str:
-        """The unit behind a figure; empty for numbers and ratios."""
-        return "" if self.unit in {"number", "ratio"} else self.unit
+        """The unit behind a figure; empty for numbers, ratios and what is shown in percent."""
+        return "" if self.unit in {"number", "ratio"} or self.is_share_of_time else self.unit
 
     @property
     def words(self) -> str:
@@ -52,7 +59,11 @@ class Metric:
 
         >>> Metric("worker_heap_bytes", "bytes", Level.WORKER, "").figure(12345.6)
         '12,346 bytes'
+        >>> Metric("utilization", "ratio", Level.OPERATOR, "").figure(0.001401)
+        '0.14%'
         """
+        if self.is_share_of_time:
+            return f"{format_number(100 * value, 2)}%"
         return f"{format_number(value)} {self.symbol}".rstrip()
 
 

@@ -27,7 +27,7 @@ from foretide.control.decisions.decision import (
     from_json,
     to_json,
 )
-from foretide.control.decisions.explain import Part, explain, heading, number, summary
+from foretide.control.decisions.explain import Part, explain, heading, in_unit, summary
 from foretide.errors import CodecError
 from foretide.joins.plan import JoinPlan, KeyGrid
 
@@ -152,9 +152,15 @@ def test_the_summary_of_a_stopped_wish_names_the_guard():
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        *((0.0, "0"), (-3.0, "-3"), (13_820.4, "13,820"), (1_250_000.0, "1,250,000"), (99.996, "100")),
-        *((2.5, "2.5"), (0.0123, "0.0123"), (0.00001, "0.00001"), (float("inf"), "inf"), (1e300, "1e+300")),
+        *((0.0, "0"), (-3.0, "-3"), (13_820.4, "13,820"), (1_250_000.0, "1,250,000"), (99.996, "100"), (2.5, "2.5")),
+        *((0.0123, "0.0123"), (1e-7, "< 0.000001"), (float("inf"), "unlimited"), (1e300, "over 1,000,000,000,000,000")),
     ],
 )
 def test_numbers_are_written_as_people_write_them(value, text):
-    assert number(value) == text
+    assert in_unit(None, value) == text
+
+
+def test_figures_have_their_unit_and_shares_of_time_are_in_percent():
+    assert in_unit("latency_p99_ms", 3126.4) == "3,126 ms"
+    assert in_unit("skew", 1.25) == "1.25"
+    assert in_unit("utilization", 0.001401) == "0.14%"

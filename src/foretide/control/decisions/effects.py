@@ -19,10 +19,11 @@ from typing_extensions import Doc
 from foretide.bounds import Bounded, Scope
 from foretide.control.actions.registry import Action
 from foretide.control.decisions.decision import ROLLBACK, Decision, Effect, Expectation, Outcome, Wish
-from foretide.control.decisions.explain import in_unit, number
+from foretide.control.decisions.explain import in_unit
 from foretide.control.memory import BlockedAction
 from foretide.control.world.world import Request, World
 from foretide.durations import Seconds
+from foretide.formatting import format_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +196,8 @@ def _effect(evaluation: Evaluation, readings: Sequence[Reading], world: World, s
         return Effect(evaluation.decision, "unclear", words, metric, in_force_after=seconds)
     before, then = _median_latency(evaluation.before), _median_latency(after)
     outcome = _outcome(evaluation, after, world, settings)
-    words = (
-        f"{metric} went from {number(before)} to {in_unit(metric, then)}: {outcome}{_what_came(evaluation, readings)}"
-    )
+    change = f"{metric} went from {format_number(before)} to {in_unit(metric, then)}"
+    words = f"{change}: {outcome}{_what_came(evaluation, readings)}"
     return Effect(evaluation.decision, outcome, words, metric, before, then, seconds)
 
 
@@ -208,10 +208,8 @@ def _what_came(evaluation: Evaluation, readings: Sequence[Reading]) -> str:
     if foreseen is None or not loads or loads[-1][0] < foreseen.due:
         return ""
     came = next(load for at, load in loads if at >= foreseen.due)
-    seconds = in_unit(None, round(foreseen.ahead, 1))
-    return (
-        f"; {number(round(foreseen.mean))} tuples/s were expected {seconds} s after it and {number(round(came))} came"
-    )
+    expected, seconds = format_number(round(foreseen.mean)), format_number(round(foreseen.ahead, 1))
+    return f"; {expected} tuples/s were expected {seconds} s after it and {format_number(round(came))} came"
 
 
 def _outcome(evaluation: Evaluation, after: Sequence[Reading], world: World, settings: EvaluationSettings) -> Outcome:

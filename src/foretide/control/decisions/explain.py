@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from foretide.control.decisions.decision import Contest, Decision, Effect, Fact, Intervention, Wish
-from foretide.formatting import format_duration
+from foretide.formatting import format_duration, format_number
 from foretide.metrics.catalogue import CATALOGUE
-
-_WITHOUT_UNIT = frozenset({"number", "ratio"})
-_SIGNIFICANT_DIGITS = 4
-_SMALLEST, _LARGEST = 1e-9, 1e15
-"""Beyond these a number without an exponent cannot be read either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +36,10 @@ class ActionProgress:
     observed: str
 
 
-def number(value: float) -> str:
-    """A number as people write it.
-
-    >>> number(13820.4), number(2.5), number(0.0123), number(7.0)
-    ('13,820', '2.5', '0.0123', '7')
-    """
-    if not _SMALLEST <= abs(value) < _LARGEST:
-        return f"{value:g}"
-    decimals = max(_SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(abs(value))), 0)
-    text = f"{value:,.{decimals}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 def in_unit(metric: str | None, value: float) -> str:
     """A figure with the unit of its metric, if it has one."""
     known = CATALOGUE.get(metric or "")
-    return number(value) if known is None or known.unit in _WITHOUT_UNIT else f"{number(value)} {known.unit}"
+    return format_number(value) if known is None else known.figure(value)
 
 
 def heading(decision: Decision) -> str:
@@ -83,7 +64,8 @@ def explain(decision: Decision) -> Iterator[Part]:
         yield Part("Target", _target(decision, decision.target.quantile, decision.target.latency))
     yield from (Part("Seen", _fact(fact)) for fact in decision.seen)
     yield from (
-        Part("Forecast", f"{_fact(fact)} in {number(fact.ahead or 0)} s (by {fact.by})") for fact in decision.forecasts
+        Part("Forecast", f"{_fact(fact)} in {format_number(fact.ahead or 0)} s (by {fact.by})")
+        for fact in decision.forecasts
     )
     yield from (Part("Wanted", f"{_planned(wish)}, because {wish.reason}") for wish in decision.wishes)
     yield from (Part("Overruled", _contest(contest)) for contest in decision.contests)
@@ -152,7 +134,7 @@ def _intervention(done: Intervention) -> str:
 
 
 def _effect(effect: Effect) -> str:
-    delay = "" if effect.in_force_after is None else f", in force after {number(effect.in_force_after)} s"
+    delay = "" if effect.in_force_after is None else f", in force after {format_number(effect.in_force_after)} s"
     return f"{effect.words}{delay}"
 
 
@@ -191,5 +173,5 @@ def _observed(decision: Decision) -> str:
     if effect is None:
         return "not known yet"
     if effect.in_force_after is not None:
-        return f"after {number(effect.in_force_after)} s"
+        return f"after {format_number(effect.in_force_after)} s"
     return "never" if effect.outcome == "never observed" else "not before the next decision"
