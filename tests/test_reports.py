@@ -1,6 +1,7 @@
 """Plots of runs are written in the format of their path, also where little is known."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ from foretide.errors import FileError
 from foretide.reports import (
     BatchRow,
     Disturbances,
+    LatencyRun,
     PlottedRun,
     check_output_file,
     draw_comparison,
+    draw_latencies,
     draw_partitions,
     draw_run,
 )
@@ -88,3 +91,14 @@ def test_the_target_is_part_of_the_plots(tmp_path):
     draw_run(batches, tmp_path / "without.svg", "work")
     draw_run(batches, tmp_path / "with.svg", "work", target=2.0)
     assert (tmp_path / "with.svg").stat().st_size > (tmp_path / "without.svg").stat().st_size
+
+
+def test_latencies_are_drawn_with_the_target_up_to_the_last_second_of_the_load(tmp_path):
+    pytest.importorskip("matplotlib")
+    seconds = [(at + 0.5, 5.0, 20.0 + at) for at in range(10)]
+    runs = [LatencyRun("without control", seconds), LatencyRun("with control", seconds, [4.0])]
+    draw_latencies(runs, 3.0, 100.0, tmp_path / "plain.svg")
+    late = [replace(run, decided_at=(*run.decided_at, 80.0)) for run in runs]
+    draw_latencies(late, 3.0, 100.0, tmp_path / "late.svg")
+    plain, late = ((tmp_path / name).read_text(encoding="utf-8").count("<path") for name in ("plain.svg", "late.svg"))
+    assert plain == late  # a decision after the end of the load is not drawn

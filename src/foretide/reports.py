@@ -191,20 +191,22 @@ class LatencyRun:
 
 def draw_latencies(runs: Sequence[LatencyRun], slow_at: float, target: float, path: Path) -> None:
     """Latency of several runs, second by second, on a logarithmic scale, with the target."""
-    figure = new_figure(10, 5)
+    figure = new_figure(10, 5.5)
     axes = figure.subplots()
+    end = max((run.seconds[-1][0] for run in runs if run.seconds), default=slow_at)
     for run, colour in zip(runs, _COLOURS, strict=False):
         at = [each[0] for each in run.seconds]
-        axes.plot(at, [each[2] for each in run.seconds], color=colour, label=f"{run.name}: p99")
+        axes.plot(at, [each[2] for each in run.seconds], color=colour, linewidth=2, label=f"{run.name}: p99")
         axes.plot(at, [each[1] for each in run.seconds], color=colour, linestyle=":", label=f"{run.name}: p50")
-        for place, decided in enumerate(run.decided_at):
+        for place, decided in enumerate(at for at in run.decided_at if at <= end):
             label = "decision" if place == 0 else None
             axes.axvline(decided, color=colour, alpha=0.4, linewidth=1, label=label)
-    axes.axvline(slow_at, color="black", linestyle="--", linewidth=1, label="executor slowed down")
-    axes.axhline(target, color="tab:blue", linewidth=1, label=f"target p99 {target:g} ms")
-    axes.set(yscale="log", xlabel="seconds", ylabel="latency from Kafka to Kafka, ms")
+    axes.axvspan(slow_at, end, color="black", alpha=0.06, label="one executor is slow")
+    axes.axhline(target, color="tab:blue", linewidth=1.5, label=f"target: p99 below {target:g} ms")
+    axes.set(yscale="log", xlim=(0, end), xlabel="seconds", ylabel="latency from Kafka to Kafka, ms")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(visible=True, which="major", alpha=0.3)
-    axes.legend(loc="upper left", ncols=2, fontsize="small")
+    figure.legend(loc="outside lower center", ncols=4, fontsize="small")
     save_figure(figure, path)
 
 

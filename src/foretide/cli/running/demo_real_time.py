@@ -6,7 +6,9 @@ They share executors and run at the same time, so that whatever else disturbs th
 from __future__ import annotations
 
 import contextlib
+import os
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,7 @@ from foretide.cli.running.real_time import RealTimeRun, introduction, real_time_
 from foretide.control.decisions.explain import summary
 from foretide.control.world.setup import Latency
 from foretide.errors import EnvironmentNotReadyError
+from foretide.formatting import format_duration
 from foretide.reports import LatencyRun, draw_latencies
 from foretide.runtime.loop.attach import control
 from foretide.settings.load import load_settings
@@ -47,9 +50,11 @@ _LINE_SECONDS = 2.0
 _WORK = "sha2(repeat(url, 12000), 256) >= ''"
 """About half a millisecond for each tuple; always true."""
 
-_SETTLED_SECONDS = 6.0
+_SETTLED_SECONDS, _REACTION_SECONDS = 6.0, 2.0
+BEFORE, AFTER = "before", "after that"
 _TASKS_SECONDS = 60.0
 _TARGET = Latency(p99="100ms")
+_TARGET_MS = 100.0
 _LEVELS = {"p50": 0.5, "p99": 0.99}
 
 
@@ -68,9 +73,9 @@ class DemoRun:
         """p50 and p99 of each part of the run, in milliseconds."""
         slow_at = self.slowed - self.run.origin
         parts = {
-            "before": (_SETTLED_SECONDS, slow_at),
-            "the first 2 s with a slow executor": (slow_at, slow_at + 2),
-            "after that": (slow_at + 2, float("inf")),
+            BEFORE: (_SETTLED_SECONDS, slow_at),
+            "first 2 s with a slow executor": (slow_at, slow_at + _REACTION_SECONDS),
+            AFTER: (slow_at + _REACTION_SECONDS, float("inf")),
         }
         found = {
             name: {level: self.run.latency(share, *part) for level, share in _LEVELS.items()}
@@ -215,6 +220,8 @@ def _conclude(runs: list[DemoRun], console: Console) -> None:
     found = [each.latencies() for each in runs]
     for name in found[0]:
         table.add_row(name, *(f"{_shown(each[name]['p50'])} / {_shown(each[name]['p99'])}" for each in found))
+    seconds = [[p99 <= _TARGET_MS for _, _, p99 in each.run.by_second()] for each in runs]
+    table.add_row(f"seconds with p99 below {_TARGET_MS:g} ms", *(f"{sum(each)} of {len(each)}" for each in seconds))
     checks = [each.verification for each in runs]
     table.add_row("results missing or wrong", *("unknown" if v is None else f"{v.missing + v.surplus}" for v in checks))
     console.print(table)
@@ -223,9 +230,38 @@ def _conclude(runs: list[DemoRun], console: Console) -> None:
     for each in runs:
         if each.target is not None:
             console.print(f"{each.name}: {target_verdict(**each.target)}")
+    console.print(comparison(found[0], found[1], _TARGET_MS, os.getloadavg()[0], os.cpu_count() or 1))
     exact = all(v is not None and v.exact for v in checks)
     text = "No tuple was lost or counted twice, in either run." if exact else "The results differ."
     console.print(text, style="bold green" if exact else "bold red")
+
+
+Latencies = Mapping[str, Mapping[str, float | None]]
+
+
+def comparison(plain: Latencies, controlled: Latencies, target: float, load: float, cores: int) -> str:
+    """What control brought, in a sentence; or that the machine was too busy to tell.
+
+    >>> calm, late = {"p50": 5.0, "p99": 40.0}, {"p50": 900.0, "p99": 12_000.0}
+    >>> comparison({"before": calm, "after that": late}, {"before": calm, "after that": calm}, 100.0, 1.5, 8)
+    'Once the executor was slow, 99% of the results took up to 12 s without control, and 40 ms with it.'
+    >>> comparison({"before": late}, {"before": late}, 100.0, 48.2, 2)  # doctest: +ELLIPSIS
+    'This machine was too busy for the comparison: half of the results took more than 900 ms before ... (load 48...
+    """
+    before = [each[BEFORE]["p50"] for each in (plain, controlled)]
+    if any(each is not None and each > target for each in before):
+        least = format_duration(min(each for each in before if each is not None) / 1000)
+        return (
+            f"This machine was too busy for the comparison: half of the results took more than {least} before the "
+            f"executor was slowed down (load {load:.0f} on {cores} cores). Run it again when less else is running."
+        )
+    after = [each[AFTER]["p99"] for each in (plain, controlled)]
+    if None in after:
+        return "No results came after the executor was slowed down."
+    without, with_it = (format_duration((each or 0.0) / 1000) for each in after)
+    return (
+        f"Once the executor was slow, 99% of the results took up to {without} without control, and {with_it} with it."
+    )
 
 
 def _shown(value: float | None) -> str:
@@ -253,7 +289,7 @@ def _draw(runs: list[DemoRun], plot: Path, console: Console) -> None:
         for each in runs
     ]
     try:
-        draw_latencies(plotted, runs[0].slowed - began, (_TARGET.latency or 0.0) * 1000, plot)
+        draw_latencies(plotted, runs[0].slowed - began, _TARGET_MS, plot)
     except EnvironmentNotReadyError as error:
         console.print(f"no plot: {error}")
     else:

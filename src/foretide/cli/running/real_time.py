@@ -137,8 +137,8 @@ class RealTimeRun:
         return self.app.edge
 
     @contextlib.contextmanager
-    def feeding(self) -> Iterator[Callable[[], bool]]:
-        """Feed all rows, and at the end wait for all results.
+    def feeding(self, *, to_the_end: bool = True) -> Iterator[Callable[[], bool]]:
+        """Feed all rows, and at the end wait for all results, unless they are not wanted `to_the_end`.
 
         Yields a function that notes what is seen at the moment, and says whether there are more rows to come.
         """
@@ -153,7 +153,8 @@ class RealTimeRun:
 
         try:
             yield look
-            self._await_quiet(collector)
+            if to_the_end:
+                self._await_quiet(collector)
             feed.stop()
         finally:
             self.received = collector.stop()
@@ -245,7 +246,9 @@ def warm_up(spark: Any, app: App, servers: str, folder: Path, settings: RunSetti
         progress("warming up"),
         RealTimeRun.start(spark, app, load, folder / "warm-up", settings, servers, f"{app.name}-warm-up") as run,
     ):
-        watch([run], lambda: None)
+        with run.feeding(to_the_end=False) as look:
+            while look():
+                time.sleep(_POLL_SECONDS)
         run.stop()
 
 
