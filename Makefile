@@ -42,7 +42,7 @@ clean:
 $(VENV)/.run: pyproject.toml constraints.txt
 	@sh scripts/preflight.sh "$(PYTHON)"
 	@echo "Setting up $(VENV) (once; PySpark is a 450 MB download) ..."
-	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	@test -x $(BIN)/python || sh scripts/install.sh "$(PYTHON)" -m venv $(VENV)
 	@$(PIP_INSTALL) -e '.[kafka,plot]'
 	@touch $@
 

@@ -17,7 +17,7 @@ from foretide.cli.main import LazyCommand
 from foretide.metrics.catalogue import CATALOGUE, at_level
 from foretide.metrics.metric import Level
 from foretide.settings.load import CONFIG, DEFAULT_FILE, OTHER_VARIABLES
-from foretide.settings.reference import PYTHON_ONLY, SECTIONS, SETTINGS, Setting, describe_section, display
+from foretide.settings.reference import PYTHON_ONLY, SECTIONS, SETTINGS, Setting, describe_section
 from foretide.settings.run import MonitorSettings
 from foretide.topology import groupings as grouping
 from foretide.topology.groupings import Grouping
@@ -266,7 +266,7 @@ def _section(section: str) -> Iterator[str]:
 
 def _settings_table(settings: list[Setting]) -> str:
     rows = (
-        [f"`{each.path}`", each.type_name, f"`{display(each.default)}`", each.description, f"`{each.variable}`"]
+        [f"`{each.path}`", each.type_name, f"`{each.shown(each.default)}`", each.description, f"`{each.variable}`"]
         for each in settings
     )
     return _table(["setting", "type", "default", "meaning", "variable"], rows)

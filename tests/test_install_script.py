@@ -13,7 +13,7 @@ def install(code):
 def test_it_says_at_once_that_something_is_done_and_hides_what_pip_says():
     done = install("sleep 1; echo Collecting numpy; echo noise")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("  installing, 0 s: asking pip\n")
+    assert done.stdout.startswith("  installing, 0 s: preparing\n")
     assert "noise" not in done.stdout
 
 

@@ -106,6 +106,18 @@ def _wrong(value: object) -> DurationError:
     return DurationError(f"{shorten(value)} is not a duration; give {ALLOWED}")
 
 
+def duration_text(seconds: float) -> str:
+    """Seconds as people write them, in the largest unit that they are a whole number of.
+
+    >>> [duration_text(seconds) for seconds in (604_800.0, 300.0, 90.0, 0.5, 0.0)]
+    ['7 d', '5 min', '90 s', '500 ms', '0 s']
+    """
+    for unit, name in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        if seconds % unit == 0 and (seconds >= unit or unit == 1):
+            return f"{seconds / unit:,.0f} {name}"
+    return f"{1000 * seconds:g} ms" if seconds < 1 else f"{seconds:g} s"
+
+
 def interval_text(seconds: float) -> str:
     """Seconds as Spark writes an interval, which knows whole units only.
 

@@ -1,6 +1,7 @@
 """`foretide doctor`: ten lines, each with what mends it."""
 
 import json
+import sys
 import zipfile
 from types import SimpleNamespace
 
@@ -43,7 +44,7 @@ def test_what_is_optional_is_missing_and_not_wrong(monkeypatch):
     monkeypatch.setattr(doctor, "CHECKS", (doctor._extras, doctor._kafka))
     assert call().exit_code == 0
     check, _ = found("extras")
-    assert (check["state"], check["remedy"]) == ("missing", "pip install 'foretide[postgres]'")
+    assert (check["state"], check["remedy"]) == ("missing", f"{sys.executable} -m pip install 'foretide[postgres]'")
     assert found("Kafka")[0]["state"] == "missing"
 
 

@@ -31,10 +31,12 @@ def test_every_setting_is_shown_with_its_origin(monkeypatch, own_folder):
     assert list(rows)[1:] == list(SETTINGS)
     assert rows["guards.quota"] == "11 mine.toml"
     assert rows["guards.deadband"] == "0.2 environment variable FORETIDE_GUARDS__DEADBAND"
-    assert rows["guards.cooldown"] == "60 flag --set guards.cooldown"
+    assert rows["guards.cooldown"] == "1 min flag --set guards.cooldown"
     assert rows["control.policies"] == "replicas, bypass flag --set control.policies"
-    assert rows["evaluation.block_for"] == "900 default"
+    assert rows["evaluation.block_for"] == "15 min default"
     assert rows["run.batch_timeout"] == "none default"
+    assert rows["run.trigger"] == "500 ms default"
+    assert rows["forecasts.horizons"] == "1 s, 3 s, 10 s, 30 s, 1 min default"
     brief = shown_rows(*flags)
     advanced = {path for path, setting in SETTINGS.items() if setting.scope is not None}
     assert set(brief) == set(rows) - advanced | {"guards.deadband"}

@@ -22,6 +22,7 @@ from foretide.status.pipelines import foretide_home
 
 State = Literal["ok", "missing", "problem"]
 
+_PIP = f"{sys.executable} -m pip install"
 _EXTRAS = {"kafka": "confluent_kafka", "plot": "matplotlib", "postgres": "psycopg", "forecast": "equinox"}
 _EXCLUSION_LIST = "org/apache/spark/scheduler/HealthTracker.class"
 _MIN_CORES, _MIN_GIGABYTES = 2, 4.0
@@ -88,7 +89,7 @@ def _java() -> Check:
 
 
 def _spark() -> Check:
-    found, install = spark_version(), f"pip install 'pyspark=={dotted(NEWEST)}.*'"
+    found, install = spark_version(), f"{_PIP} 'pyspark=={dotted(NEWEST)}.*'"
     if found is None:
         return Check("Spark", "problem", "pyspark is not installed", install)
     if found[:2] < OLDEST:
@@ -106,7 +107,7 @@ def _extras() -> Check:
     if not missing:
         return Check("extras", "ok", there)
     return Check(
-        "extras", "missing", f"{there}; not {', '.join(missing)}", f"pip install 'foretide[{','.join(missing)}]'"
+        "extras", "missing", f"{there}; not {', '.join(missing)}", f"{_PIP} 'foretide[{','.join(missing)}]'"
     )
 
 

@@ -12,7 +12,6 @@ from rich.table import Table
 from foretide.cli.console import Console, JsonOption, Text, print_json
 from foretide.control.policies.registry import POLICIES
 from foretide.settings.load import EffectiveSetting, effective_settings, load_settings
-from foretide.settings.reference import display
 from foretide.settings.settings import Settings
 
 ConfigOption = Annotated[
@@ -62,7 +61,7 @@ def _table(found: list[EffectiveSetting]) -> Table:
     table.add_column("from", overflow="fold")
     for each in found:
         style = "dim" if each.source == "default" else None
-        table.add_row(each.setting.path, Text(display(each.value)), Text(each.source), style=style)
+        table.add_row(each.setting.path, Text(each.setting.shown(each.value)), Text(each.source), style=style)
     return table
 
 

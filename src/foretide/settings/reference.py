@@ -13,7 +13,7 @@ from typing_extensions import Doc
 
 from foretide.bounds import Bounded, Scope, allowed_choices, field_types, interval, metadata
 from foretide.control.policies.registry import POLICIES
-from foretide.durations import is_duration
+from foretide.durations import duration_text, is_duration, parse_duration
 from foretide.settings.settings import Settings
 
 PREFIX = "FORETIDE_"
@@ -95,6 +95,14 @@ class Setting:
         for part in parts:
             value = getattr(value, part)
         return self.written(value)
+
+    def shown(self, written: Any) -> str:
+        """A written value for people: durations with their units."""
+        if written is not None and is_duration(self.kind):
+            return duration_text(parse_duration(written))
+        if isinstance(written, list) and any(is_duration(each) for each in get_args(self.kind)):
+            return ", ".join(duration_text(each) for each in written)
+        return display(written)
 
     @property
     def type_name(self) -> str:
