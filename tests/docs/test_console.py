@@ -21,7 +21,9 @@ PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md
 
 BESIDE = [
     ".venv/bin/foretide status demo-url-count",
+    ".venv/bin/foretide route show demo-url-count",
     ".venv/bin/foretide route set extract 1:1:0 demo-url-count",
+    ".venv/bin/foretide route release extract demo-url-count",
     "foretide metrics",
     "foretide metrics --follow",
     "foretide metrics --level worker",
@@ -42,7 +44,6 @@ ELSEWHERE = {
     "make test": "scripts/test.sh",
     "pip install .": "tests/test_distribution.py",
     "pip install '.[kafka,plot,postgres]'": "tests/test_distribution.py",
-    ".venv/bin/foretide drain 1": "tests/runtime/loop/test_cluster_story.py",
     "foretide route set work 3:0:0:1 --control-folder demo/edge/foretide": "tests/docs/test_snippets.py",
     "foretide run url-count --master spark://master:7077 --output /shared/run":
         "tests/runtime/loop/test_cluster_story.py",
