@@ -106,9 +106,7 @@ def _extras() -> Check:
     there = ", ".join(extra for extra in _EXTRAS if extra not in missing) or "none"
     if not missing:
         return Check("extras", "ok", there)
-    return Check(
-        "extras", "missing", f"{there}; not {', '.join(missing)}", f"{_PIP} 'foretide[{','.join(missing)}]'"
-    )
+    return Check("extras", "missing", f"{there}; not {', '.join(missing)}", f"{_PIP} 'foretide[{','.join(missing)}]'")
 
 
 def _settings() -> Check:
