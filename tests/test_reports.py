@@ -100,5 +100,7 @@ def test_latencies_are_drawn_with_the_target_up_to_the_last_second_of_the_load(t
     draw_latencies(runs, 3.0, 100.0, tmp_path / "plain.svg")
     late = [replace(run, decided_at=(*run.decided_at, 80.0)) for run in runs]
     draw_latencies(late, 3.0, 100.0, tmp_path / "late.svg")
+    draw_latencies(runs[:1], None, None, tmp_path / "bare.svg")
+    assert (tmp_path / "bare.svg").stat().st_size < (tmp_path / "plain.svg").stat().st_size
     plain, late = ((tmp_path / name).read_text(encoding="utf-8").count("<path") for name in ("plain.svg", "late.svg"))
     assert plain == late  # a decision after the end of the load is not drawn

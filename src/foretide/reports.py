@@ -189,11 +189,11 @@ class LatencyRun:
     decided_at: Sequence[float] = ()
 
 
-def draw_latencies(runs: Sequence[LatencyRun], slow_at: float, target: float, path: Path) -> None:
-    """Latency of several runs, second by second, on a logarithmic scale, with the target."""
+def draw_latencies(runs: Sequence[LatencyRun], slow_at: float | None, target: float | None, path: Path) -> None:
+    """Latency of runs, second by second, on a logarithmic scale, with the target in milliseconds, if there is one."""
     figure = new_figure(10, 5.5)
     axes = figure.subplots()
-    end = max((run.seconds[-1][0] for run in runs if run.seconds), default=slow_at)
+    end = max((run.seconds[-1][0] for run in runs if run.seconds), default=1.0)
     for run, colour in zip(runs, _COLOURS, strict=False):
         at = [each[0] for each in run.seconds]
         axes.plot(at, [each[2] for each in run.seconds], color=colour, linewidth=2, label=f"{run.name}: p99")
@@ -201,8 +201,10 @@ def draw_latencies(runs: Sequence[LatencyRun], slow_at: float, target: float, pa
         for place, decided in enumerate(at for at in run.decided_at if at <= end):
             label = "decision" if place == 0 else None
             axes.axvline(decided, color=colour, alpha=0.4, linewidth=1, label=label)
-    axes.axvspan(slow_at, end, color="black", alpha=0.06, label="one executor is slow")
-    axes.axhline(target, color="tab:blue", linewidth=1.5, label=f"target: p99 below {target:g} ms")
+    if slow_at is not None:
+        axes.axvspan(slow_at, end, color="black", alpha=0.06, label="one executor is slow")
+    if target is not None:
+        axes.axhline(target, color="tab:blue", linewidth=1.5, label=f"target: {target:,.0f} ms")
     axes.set(yscale="log", xlim=(0, end), xlabel="seconds", ylabel="latency from Kafka to Kafka, ms")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(visible=True, which="major", alpha=0.3)

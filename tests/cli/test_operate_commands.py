@@ -303,6 +303,10 @@ def test_admission_and_routes_are_set_and_shown(folder):
     assert folder.orders.admission() == {}
     assert "work is split 75.0% : 25.0%" in say("route", "set", "work", "3:1")
     assert "in force: unknown (no batch has finished)" in say("route", "show")
+    withdraw(Running("shop", os.getpid(), folder.location))
+    said = say("route", "show", "--control-folder", folder.location)
+    assert "in force: unknown (no process reports batches; ft.control would)" in said
+    announce(Running("shop", os.getpid(), folder.location))
     assert json.loads(say("route", "show", "--json"))["edges"]["work"]["shares"] == [0.75, 0.25]
 
 

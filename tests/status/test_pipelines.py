@@ -1,6 +1,7 @@
 """What the read model tells of pipelines, from the files that they and people write."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from foretide.status.pipelines import (
     Running,
     announce,
     find_folder,
+    is_running,
     list_pipelines,
     read_routes,
     read_state,
@@ -76,6 +78,13 @@ def test_a_folder_is_found_by_its_path_or_by_the_pipeline(folder):
     assert find_folder(None, folder.location).location == folder.location
     announce(Running("shop", os.getpid(), folder.location))
     assert find_folder("shop", None).location == find_folder(None, None).location == folder.location
+
+
+def test_a_folder_is_the_same_by_a_path_from_the_working_folder(folder, monkeypatch):
+    announce(Running("shop", os.getpid(), folder.location))
+    monkeypatch.chdir(Path(folder.location).parent)
+    for path in (Path(folder.location).name, f"./{Path(folder.location).name}/"):
+        assert is_running(find_folder(None, path))
 
 
 def test_a_folder_that_no_pipeline_has_used_is_refused(tmp_path):

@@ -29,7 +29,7 @@ from foretide.control_folder.orders import RestartOrder, held_place, new_order_i
 from foretide.control_folder.supervision import SupervisorStatus
 from foretide.dates import local_date
 from foretide.errors import ActionError, ControlError, ControlFolderError, ForetideError
-from foretide.status.pipelines import PipelineState, find_folder, list_running, read_state
+from foretide.status.pipelines import PipelineState, find_folder, is_running, list_running, read_state
 from foretide.status.pipelines import list_pipelines as read_pipelines
 
 _STOP_SECONDS = 120.0
@@ -85,7 +85,7 @@ def status(app: AppOption = None, control_folder: ControlFolderOption = None, *,
     """
     folder = find_folder(app, control_folder)
     state = read_state(folder)
-    running = _is_running(folder)
+    running = is_running(folder)
     if as_json:
         print_json({"running": running, **plain_values(state)})
     else:
@@ -178,20 +178,16 @@ def stop(
     A later start on the same checkpoint continues from there.
     """
     folder = find_folder(app, control_folder)
-    if not _is_running(folder):
+    if not is_running(folder):
         raise ControlFolderError(f"no pipeline is running with the control folder '{folder.location}'")
     folder.orders.request_stop()
     end = time.monotonic() + _STOP_SECONDS
-    while wait and _is_running(folder):
+    while wait and is_running(folder):
         if time.monotonic() > end:
             raise ControlFolderError(f"the pipeline did not stop within {_STOP_SECONDS:g} s; its batch may hang")
         time.sleep(_STOP_POLL_SECONDS)
     state = "stopped" if wait else "stop requested"
     answer({"control_folder": folder.location, "state": state}, state, as_json=as_json)
-
-
-def _is_running(folder: ControlFolder) -> bool:
-    return any(running.control_folder == folder.location for running in list_running())
 
 
 def drain(

@@ -33,7 +33,7 @@ from foretide.control_folder.holds import dead_loop
 from foretide.control_folder.orders import HELD_TARGET, MAX_BUDGET, MAX_ROWS, RestartOrder, TargetOrder, new_order_id
 from foretide.errors import ActionError, ControlError, ControlFolderError
 from foretide.routing.table import RouteTable, parse_ratio
-from foretide.status.pipelines import RoutesState, find_folder, read_routes
+from foretide.status.pipelines import RoutesState, find_folder, is_running, read_routes
 
 _SHOWN = 30
 
@@ -51,7 +51,7 @@ def show_routes(
         print_json(routes)
         return
     console = Console(highlight=False)
-    console.print(f"published: version {routes.version}; in force: {_in_force(routes)}")
+    console.print(f"published: version {routes.version}; in force: {_in_force(routes, followed=is_running(folder))}")
     console.print(_routes_table(routes))
     _show_held(folder, "edge ")
 
@@ -134,10 +134,12 @@ def _show_held(folder: ControlFolder, start: str) -> None:
         echo(f"held by a person: {line}")
 
 
-def _in_force(routes: RoutesState) -> str:
+def _in_force(routes: RoutesState, *, followed: bool) -> str:
     batch = routes.in_force
     if batch is None:
-        return "unknown (no batch has finished)"
+        return (
+            "unknown (no batch has finished)" if followed else "unknown (no process reports batches; ft.control would)"
+        )
     return "the default split" if batch.route_version is None else f"version {batch.route_version}, batch {batch.batch}"
 
 

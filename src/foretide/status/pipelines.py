@@ -20,7 +20,7 @@ from platformdirs import user_data_path
 from foretide.codec import from_json, to_json
 from foretide.control.target_record import TargetRecord
 from foretide.control.world.setup import ControlMode
-from foretide.control_folder.filesystem import local_path
+from foretide.control_folder.filesystem import absolute, local_path
 from foretide.control_folder.folder import ControlFolder, ControlStatus, PipelineStatus
 from foretide.control_folder.orders import HeldOrder
 from foretide.control_folder.supervision import SupervisorStatus, read_supervisor
@@ -142,7 +142,7 @@ def find_folder(app: str | None, control_folder: str | None) -> ControlFolder:
         raise PipelineNotFoundError(
             f"give either the name of the pipeline ('{app}') or its control folder ('{control_folder}'), not both"
         )
-    folder = ControlFolder(control_folder or find_running(app).control_folder)
+    folder = ControlFolder(absolute(control_folder or find_running(app).control_folder))
     if not folder.in_use:
         raise ControlFolderError(f"'{folder.location}' is not a control folder: it has neither routes nor a status")
     return folder
@@ -313,6 +313,11 @@ def _home_problem(done: str, error: OSError) -> str:
     shown = home if len(home) <= _MAX_HOME else f"{home[:_MAX_HOME]}..."
     reason = error.strerror or error
     return f"Foretide's own folder '{shown}' cannot be {done}: {reason}; set FORETIDE_HOME to another one"
+
+
+def is_running(folder: ControlFolder) -> bool:
+    """Whether a process on this machine runs a pipeline with this control folder and follows it."""
+    return any(running.control_folder == folder.location for running in list_running())
 
 
 def find_running(name: str | None, instead: str = "--control-folder") -> Running:

@@ -13,11 +13,16 @@ from foretide.cli.running.preflight import SPARK_LOG
 from foretide.cli.running.real_time import RealTimeRun, broker_at, introduction, line, real_time_of, warm_up, watch
 from foretide.cli.running.run_app import RunOptions, check_ratio, show_control
 from foretide.control.decisions.explain import account, summary
+from foretide.reports import LatencyRun, draw_latencies
 from foretide.runtime.loop.attach import control
 from foretide.topology.sources import KafkaSource
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from foretide.control.decisions.decision import Decision
+    from foretide.control.world.setup import Target
 
 _LINE_SECONDS = 2.0
 _ROUTE_SECONDS = 5.0
@@ -46,6 +51,8 @@ def run_real_time(options: RunOptions, servers: str | None) -> bool:
             watch([run], _Turn(run, console, split))
             run.stop()
             verification = run.verify()
+        if options.plot is not None:
+            _draw(run, [] if controller is None else controller.decisions, options.target, options.plot)
         summarized = _summary(run, verification, options)
         if controller is not None:
             summarized["control"] = {"record": controller.record, "account": account(controller.decisions)}
@@ -56,6 +63,12 @@ def run_real_time(options: RunOptions, servers: str | None) -> bool:
             if controller is not None:
                 show_control(console, controller, summarized["target"])
     return verification.exact
+
+
+def _draw(run: RealTimeRun, decisions: Sequence[Decision], target: Target | None, plot: Path) -> None:
+    decided = [decision.at - run.origin for decision in decisions if decision.acted]
+    limit = None if target is None or target.latency is None else 1000 * target.latency
+    draw_latencies([LatencyRun(run.app.name, run.by_second(), decided)], None, limit, plot)
 
 
 def _show_decision(console: Console, decision: Decision) -> None:
