@@ -133,6 +133,8 @@ def test_the_last_change_is_explained_unless_another_is_asked_for(call, recorded
         acted = store.decisions("shop", acted=True)
     shown = said(call("explain", "--store", recorded))
     assert shown.startswith(f"Decision {acted[-1].id} on 'shop'")
+    assert said(call("explain", "shop", "--store", recorded)) == shown
+    assert said(call("explain", str(acted[-1].id), "shop", "--store", recorded)) == shown
     first = said(call("explain", str(acted[0].id), "--store", recorded))
     for part in ("Seen", "Wanted ", "Chosen", "from the next batch on", "planned", "requested", "observed"):
         assert part in first, part

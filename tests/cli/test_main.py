@@ -64,7 +64,7 @@ def test_wherever_the_option_is_there_the_argument_is_too():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("explain", "shop"), "Invalid value for 'DECISION': must be a whole number"),
+        (("explain", "1.5", "shop"), "DECISION must be a whole number"),
         (("evaluate", "x.csv", "--share", "much"), "must be a number"),
         (("decisions", "--last", "0"), "must be greater than or equal to 1"),
     ],

@@ -28,6 +28,8 @@ from foretide.errors import DurationError, FileError
 from foretide.runtime.threads import Worker
 from foretide.text import printable
 
+_MAX_QUOTED = 30
+
 
 class Console(rich.console.Console):
     """Rich's console for text from users and files: without markup and emoji codes, control characters escaped."""
@@ -176,6 +178,14 @@ def parse_duration_option(text: str | float) -> float:
     if not seconds:
         raise typer.BadParameter("a duration must be greater than 0")
     return seconds
+
+
+def parse_whole(text: str, name: str, most: int) -> int:
+    """A whole number from 1 to `most`, from the text of an option or argument."""
+    digits = text.lstrip("0")
+    if not text.isascii() or not text.isdecimal() or len(digits) > len(str(most)) or not 1 <= int(digits or 0) <= most:
+        raise typer.BadParameter(f"{name} must be a whole number between 1 and {most}, got '{text[:_MAX_QUOTED]}'")
+    return int(digits)
 
 
 DurationOption = partial(typer.Option, parser=parse_duration_option, metavar="DURATION")

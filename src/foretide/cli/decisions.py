@@ -12,7 +12,17 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from foretide.cli.console import AppOption, Console, JsonOption, SinceOption, StoreOption, Text, echo, print_json
+from foretide.cli.console import (
+    AppOption,
+    Console,
+    JsonOption,
+    SinceOption,
+    StoreOption,
+    Text,
+    echo,
+    parse_whole,
+    print_json,
+)
 from foretide.cli.terms import explained
 from foretide.control.decisions.decision import Decision, to_data
 from foretide.control.decisions.explain import explain as explain_decision
@@ -22,6 +32,8 @@ from foretide.errors import DecisionNotFoundError, EmptyStoreError
 from foretide.formatting import format_duration
 from foretide.status.stored import PipelineDecisions, open_store, read_decisions
 from foretide.store.metric_store import MetricStore
+
+_MAX_ID = 10**20 - 1
 
 
 def decisions(
@@ -156,7 +168,7 @@ _RECENT = 200
 
 def explain(
     decision: Annotated[
-        int | None,
+        str | None,
         typer.Argument(metavar="DECISION", help="Number of the decision. Default: the last change."),
     ] = None,
     app: AppOption = None,
@@ -169,8 +181,11 @@ def explain(
     What was measured and forecast, what each policy asked for, what was chosen, and the effect.
     """
     problems: list[str] = []
+    if decision is not None and app is None and not decision.isdecimal():
+        decision, app = None, decision  # `foretide explain shop`, as `foretide decisions shop`
+    number = None if decision is None else parse_whole(decision, "DECISION", _MAX_ID)
     with open_store(app, store) as (found, name):
-        selected = _find(found, name, decision, problems)
+        selected = _find(found, name, number, problems)
     if as_json:
         parts = [asdict(part) for part in explain_decision(selected)]
         progress = [asdict(each) for each in progress_of_wishes(selected)]

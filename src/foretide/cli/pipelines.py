@@ -17,11 +17,12 @@ from foretide.cli.console import (
     compact_table,
     echo,
     format_ago,
+    parse_whole,
     plain_values,
     print_json,
 )
 from foretide.cli.holding import ForOption, describe, holding
-from foretide.cli.steering import parse_whole, read_loop, request_restart
+from foretide.cli.steering import read_loop, request_restart
 from foretide.control.target_record import TargetRecord, describe_target, reasons, verdict
 from foretide.control_folder.facts import MAX_POOL, MAX_STATE_PARTITIONS, check_place
 from foretide.control_folder.folder import ControlFolder, ControlStatus, PipelineStatus

@@ -22,6 +22,7 @@ from foretide.cli.console import (
     compact_table,
     echo,
     parse_duration_option,
+    parse_whole,
     print_json,
 )
 from foretide.cli.holding import ForOption, describe, holding, length, release
@@ -34,8 +35,6 @@ from foretide.control_folder.orders import HELD_TARGET, MAX_BUDGET, MAX_ROWS, Re
 from foretide.errors import ActionError, ControlError, ControlFolderError
 from foretide.routing.table import RouteTable, parse_ratio
 from foretide.status.pipelines import RoutesState, find_folder, is_running, read_routes
-
-_SHOWN = 30
 
 route = typer.Typer(help="Show and set the routes of a running pipeline.", no_args_is_help=True)
 
@@ -297,14 +296,6 @@ def _parse_quantile(text: str | None) -> Any:
     if text is not None and text not in get_args(Quantile):
         raise typer.BadParameter(f"--quantile must be one of {', '.join(get_args(Quantile))}, got '{text}'")
     return text
-
-
-def parse_whole(text: str, name: str, most: int) -> int:
-    """A whole number from 1 to `most`, from the text of an option or argument."""
-    digits = text.lstrip("0")
-    if not text.isascii() or not text.isdecimal() or len(digits) > len(str(most)) or not 1 <= int(digits or 0) <= most:
-        raise typer.BadParameter(f"{name} must be a whole number between 1 and {most}, got '{text[:_SHOWN]}'")
-    return int(digits)
 
 
 def read_facts(folder: ControlFolder) -> PipelineFacts:
