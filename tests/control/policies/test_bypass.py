@@ -56,6 +56,13 @@ def test_a_bad_worker_goes_at_the_first_look_and_the_reason_says_why():
     assert wishes[0].reason.startswith("its tuple execution time is 4 ms, that of its peers 1 ms")
 
 
+def test_where_every_worker_waits_for_cores_a_bad_worker_goes_after_four_times_as_many_looks():
+    waited, had = dict.fromkeys("0123", 600.0), dict.fromkeys("0123", 30.0)
+    crowded = {"worker_cpu_wait_percent": waited, "worker_cpu_user_percent": had}
+    assert drive([(SICK | crowded, "")] * 8) == [[]] * 7 + [[Quarantine("1")]]
+    assert not any(drive([(SICK | crowded, "")] * 5 + [(HEALTHY | crowded, "")] + [(SICK | crowded, "")] * 5))
+
+
 def test_a_worker_that_holds_up_the_batch_under_way_goes_before_the_batch_has_ended():
     healthy = {SLOWNESS: {"0": 1.0, "1": 1.0, "2": 1.0, "3": 1.0}}
     late = {RUNNING_SLOWNESS: {"0": 1.0, "1": 6.0, "2": 1.0}}

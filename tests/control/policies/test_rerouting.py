@@ -81,6 +81,21 @@ def test_the_second_report_in_a_row_moves_the_share_and_one_alone_does_not():
     assert split.weights[4] == 1.0  # a task of worker 0 that had nothing takes its place
 
 
+def crowded(wait):
+    """Metrics of workers that each have a third of a core, and wait for one."""
+    return {
+        "worker_cpu_wait_percent": dict.fromkeys("0123", wait),
+        "worker_cpu_user_percent": dict.fromkeys("0123", 33.0),
+    }
+
+
+def test_where_every_worker_waits_for_cores_what_slows_one_must_last_longer():
+    noise = [5.0] * 7 + [1.0] + [5.0] * 7
+    assert any(drive(noise, **crowded(wait=60.0)))
+    assert not any(drive(noise, **crowded(wait=600.0)))
+    assert any(drive([5.0] * 8, **crowded(wait=600.0)))
+
+
 def test_a_slow_worker_keeps_what_it_can_do():
     (split,) = drive([2.0, 2.0])[-1]
     ratio = (4 + 0.05) / (2 + 0.05)

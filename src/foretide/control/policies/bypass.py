@@ -18,6 +18,7 @@ from foretide.control.policies.rerouting import Rerouting
 from foretide.control.policies.worker_cases import WorkerCase, kept_cases, recalled_records
 from foretide.control.policies.worker_health import Suspicion, WorkerHealth
 from foretide.control.policies.worker_records import BypassSettings, WorkerRecord, WorkerRecords
+from foretide.control.policies.worker_shares import patience
 from foretide.control.world.setup import Observed
 from foretide.control.world.world import World
 
@@ -150,7 +151,9 @@ class Bypass:
         if suspicion.ratio < max(self.settings.slow, min_ratio):
             return self._healthy(record, world)
         record = replace(record, strikes=record.strikes + 1, since=world.at)
-        if suspicion.ratio >= max(self.settings.bad, min_ratio) or record.strikes >= self.settings.patience:
+        enough = patience(self.settings, world)
+        at_once = enough == self.settings.patience and suspicion.ratio >= max(self.settings.bad, min_ratio)
+        if at_once or record.strikes >= enough:
             return record, self._take_out(worker, suspicion, suspicion.description)
         return self._reduce_share(worker, record, suspicion, world)
 

@@ -1,7 +1,8 @@
 """Bypass by ratio: where tasks stay with their workers, a split keeps tuples away from a slow one within two cycles.
 
 A worker is slow if its tuples take much longer than the same tuples on its peers, or are forecast to, in two reports in
-a row: one bad second says nothing, and what slows all workers makes none suspect. A slow worker's tasks get a share in
+a row, or in eight where all workers wait for cores: one bad second says nothing, and what slows all workers makes none
+suspect. A slow worker's tasks get a share in
 inverse proportion to the time that they take. From `bad` on they get next to nothing, as long as the others can carry
 it: just enough tuples to see when the worker is healthy again. Sources and state stay where they are until the next
 batch; a worker that is still slow is then taken out if the target is missed and there are slots enough without it.
@@ -20,6 +21,7 @@ from foretide.control.policies.worker_shares import (
     MAX_AGE,
     compare_tasks,
     others_can_carry,
+    patience,
     split_without,
     waiting_for_cores,
     was_reset,
@@ -84,7 +86,7 @@ class Rerouting:
             forget = world.at - record.since >= kept_for and not record.shares
             return None if forget else replace(record, phase="watched", strikes=0)
         record = replace(record, phase="watched", strikes=record.strikes + 1)
-        if record.strikes < self.settings.patience:
+        if record.strikes < patience(self.settings, world):
             return record
         again = record.rerouted is not None
         return replace(

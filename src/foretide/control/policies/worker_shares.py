@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from statistics import median
 
 from foretide.control.policies.worker_health import Suspicion
+from foretide.control.policies.worker_records import BypassSettings
 from foretide.control.world.setup import Weights, full_tasks
 from foretide.control.world.world import World
+from foretide.metrics.alarm_rules import waits_for_cores
 
 MAX_AGE = 3.0
 """Seconds after which the times of a task no longer describe the present."""
@@ -27,8 +29,19 @@ _PROBE_AGE = 12.0
 _CPU_FLOOR = 1.0
 """Percent of a core added to both sides of a comparison: an idle process waits for many reasons."""
 
+_CROWDED_FACTOR = 4
+
 _MAX_UTILIZATION = 0.8
 _LEAST_MOVED = 0.02
+
+
+def patience(settings: BypassSettings, world: World) -> int:
+    """How many times in a row a worker must be slow.
+
+    Where every worker waits for cores, the time of each varies: what slows one of them must last longer.
+    """
+    crowded = waits_for_cores(world.snapshot) is not None
+    return settings.patience * (_CROWDED_FACTOR if crowded else 1)
 
 
 def compare_tasks(world: World, *, since: Mapping[str, float], min_tuples: int = _MIN_TUPLES) -> dict[str, Suspicion]:
