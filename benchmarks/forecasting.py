@@ -17,7 +17,7 @@ from foretide.forecasting.backtest import Backtest, Horizon, roll_ensemble
 from foretide.forecasting.forecaster import percentage_errors
 from foretide.forecasting.history import calendar_seasons
 from foretide.forecasting.load.registry import make_ensemble
-from foretide.reports import draw_backtest
+from foretide.reports.plots import draw_backtest
 from foretide.workloads.traces import TRACES, load_trace
 
 HORIZONS = (1, 3)

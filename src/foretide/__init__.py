@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from foretide.joins.settings import JoinSettings, ScalingSettings, WindowSettings
     from foretide.metrics.alarm_rules import AlarmRule
     from foretide.metrics.snapshot import Known, Snapshot, Unknown
+    from foretide.reports.report import Report, report
     from foretide.runtime.loop.attach import control
     from foretide.runtime.loop.controller import Controller
     from foretide.runtime.loop.watch import watch
@@ -86,6 +87,7 @@ _NAMES_BY_MODULE = {
     "foretide.joins.settings": "JoinSettings ScalingSettings WindowSettings",
     "foretide.metrics.alarm_rules": "AlarmRule",
     "foretide.metrics.snapshot": "Known Snapshot Unknown",
+    "foretide.reports.report": "Report report",
     "foretide.runtime.loop.attach": "control",
     "foretide.runtime.loop.controller": "Controller",
     "foretide.runtime.loop.watch": "watch",
@@ -162,6 +164,7 @@ __all__ = [
     "ReleaseHost",
     "Replay",
     "ReplicaSettings",
+    "Report",
     "Restart",
     "RunSettings",
     "ScalingSettings",
@@ -189,6 +192,7 @@ __all__ = [
     "errors",
     "join",
     "load_settings",
+    "report",
     "session",
     "step",
     "submit",

@@ -245,6 +245,7 @@ REFUSED_BEFORE_SPARK = [
     *(["run", f"--rate={value}"] for value in ("inf", "nan", "1e308", "0")),
     *(["run", f"--plot={value}"] for value in ("missing/x.png", "x.jpg", "x.doc", ".", "folder")),
     *(["demo", "url-count", f"--plot={value}"] for value in ("missing/x.png", "x.doc", "folder")),
+    *(["demo", "url-count", f"--report={value}"] for value in ("missing/x.html", "x.doc", "folder")),
     *(["run", f"--output={value}"] for value in ("model.toml", "model.toml/below", "control", "x" * 300)),
     *(["run", f"--set={value}"] for value in ("monitoring.store=mysql://x", "guards.cooldown=x", "run.trigger=1e308")),
     *(["run", f"--master={value}"] for value in ("nonsense", "", "local[0]", "local[x]", "local[2", "spark://")),

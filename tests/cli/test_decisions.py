@@ -2,7 +2,6 @@
 
 import json
 import os
-from dataclasses import replace
 
 import pytest
 from sqlalchemy import create_engine
@@ -10,15 +9,7 @@ from typer.testing import CliRunner
 
 from foretide.cli import app
 from foretide.control.decisions.decision import Decision, to_json
-from foretide.control.history import RecordedWorld
-from foretide.control.policies.bypass import Bypass
 from foretide.control.policies.registry import POLICIES
-from foretide.control.policies.replicas import Replicas
-from foretide.control.simulation.query import SimulatedQuery
-from foretide.control.simulation.scenario import ControlScenario, SlowExecutor
-from foretide.control.step import Control, step
-from foretide.control.world.setup import Target
-from foretide.control.world.world import World
 from foretide.errors import (
     DecisionNotFoundError,
     PipelineNotFoundError,
@@ -27,46 +18,9 @@ from foretide.errors import (
     StoreError,
 )
 from foretide.metrics.metric import Sample
-from foretide.queueing.network import Flow, Network, Operator
-from foretide.runtime.loop.controller import Journal
-from foretide.runtime.monitoring.monitor import LatestValues
-from foretide.settings.run import MonitorSettings
-from foretide.simulation.batches import RowLoad
 from foretide.status.pipelines import Running, announce
 from foretide.store.metric_store import MetricStore
-from foretide.store.writer import StoreWriter
-
-EPOCH = 1_750_000_000.0
-SCENARIO = ControlScenario(
-    Network((Operator("read", 100_000.0), Operator("parse", 500.0)), (Flow("read", "parse", 1.0),), {"read": 1000.0}),
-    pools={"read": 4, "parse": 16},
-    replicas={"parse": 4},
-    slow_executors=(SlowExecutor("2", 4.0, start=200.0),),
-    executor_range=(1, 8),
-    name="shop",
-)
-LOAD = RowLoad([400.0] * 60 + [2500.0] * 300)
-
-
-def record(path):
-    """A run under control as a live loop would leave it: samples, decisions with their effects, setups."""
-    query, target = SimulatedQuery(SCENARIO, LOAD), Target(3.0)
-    control = Control((Bypass(), Replicas()))
-    state, board = control.start(), LatestValues("shop", MonitorSettings().smoothing)
-    with StoreWriter(lambda: MetricStore.open(path), "shop").start() as writer:
-        journal = Journal(writer)
-        while query.run() is not None:
-            measured, seen = query.snapshot(), query.observed()
-            at = EPOCH + measured.at
-            samples = [replace(each, at=at) for each in measured.samples() if each.at == measured.at]
-            writer.put_setup(RecordedWorld(at, SCENARIO.setup(), target, seen))
-            writer.put(samples)
-            board.put(samples)
-            state, decision = step(control, state, World(SCENARIO.setup(), board.snapshot(at), seen, target=target))
-            journal.note(decision)
-            for action in decision.actions:
-                query.perform(action)
-        assert writer.flush(60)
+from recorded_run import record
 
 
 @pytest.fixture(scope="module")

@@ -71,6 +71,7 @@ def refused(capsys, *arguments):
         (("demo", "url-count", "--duration", "19s"), "--duration must be between 20 and 86,400 s, got 19"),
         (("demo", "url-count", "--rate", "inf"), "--rate must be between 100 and 1,000,000 rows per second, got inf"),
         (("demo", "url-count", "--plot", "nowhere/x.png"), "the folder 'nowhere' does not exist"),
+        (("demo", "url-count", "--report", "nowhere/x.html"), "the folder 'nowhere' does not exist"),
         (("demo", "url-count", "--plot", "x.doc"), "must end in .png or .svg"),
         (("demo", "url-count", "--plot", "."), "must end in .png or .svg"),
         (("demo", "join", "--duration", "1e12"), "--duration must be between 10 and 86,400 s, got 1e+12"),

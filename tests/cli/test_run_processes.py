@@ -96,12 +96,14 @@ def test_a_run_that_is_interrupted_stops_its_pipeline_and_leaves_nothing(tmp_pat
 
 
 def test_a_demonstration_that_is_ended_by_sigterm_leaves_nothing(tmp_path, temporary):
-    plot = tmp_path / "plot.png"
-    arguments = ("demo", "url-count", "--mode", "micro-batch", "--rate", "100", "--plot", plot)
+    plot, report = tmp_path / "plot.png", tmp_path / "report.html"
+    files = ("--plot", plot, "--report", report)
+    arguments = ("demo", "url-count", "--mode", "micro-batch", "--rate", "100", *files)
     with running(*arguments, TMPDIR=temporary) as process:
         pipeline_of(process)
         assert "foretide: interrupted by SIGTERM" in interrupt(process, signal.SIGTERM)
     assert not plot.exists()
+    assert not report.exists()
 
 
 def test_a_supervised_driver_that_is_killed_comes_back_and_loses_nothing(tmp_path):

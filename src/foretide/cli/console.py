@@ -214,7 +214,7 @@ def check_plot(path: Path | None) -> None:
     """Refuse a plot that cannot be made before anything is computed."""
     if path is None:
         return
-    from foretide.reports import check_output_file, new_figure  # noqa: PLC0415 - only for plots
+    from foretide.reports.plots import check_output_file, new_figure  # noqa: PLC0415 - only for plots
 
     try:
         check_output_file(path, (".png", ".svg"))

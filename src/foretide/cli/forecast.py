@@ -43,7 +43,7 @@ from foretide.forecasting.saved import (
 from foretide.forecasting.saved import train as train_model
 from foretide.forecasting.series import Series, load_series, resampled
 from foretide.formatting import format_number
-from foretide.reports import draw_backtest, draw_forecast
+from foretide.reports.plots import draw_backtest, draw_forecast
 from foretide.status.pipelines import find_running, running_store
 from foretide.status.stored import read_history
 from foretide.store.metric_store import MetricStore

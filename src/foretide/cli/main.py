@@ -31,6 +31,7 @@ _COMMANDS = {
     "metrics": ("metrics:metrics", "Show the metrics of a pipeline.", "Watch"),
     "decisions": ("decisions:decisions", "List the decisions of the control loop.", "Watch"),
     "explain": ("decisions:explain", "Explain a decision of the control loop.", "Watch"),
+    "report": ("report:report", "Report on one or several runs in an HTML file.", "Watch"),
     "replay": ("replay:replay", "Replay policies over the recorded history of a pipeline.", "Watch"),
     "stop": ("pipelines:stop", "Stop a pipeline after its current batch.", "Steer"),
     "drain": ("pipelines:drain", "Take a host or an executor out of service.", "Steer"),

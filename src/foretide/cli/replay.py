@@ -26,7 +26,7 @@ from foretide.cli.settings import ConfigOption, PolicyOption, SetOption, chosen_
 from foretide.control.history import Advice, advice
 from foretide.control.history import replay as replay_policies
 from foretide.control.world.world import World
-from foretide.reports import ReplayPoint, draw_replay
+from foretide.reports.plots import ReplayPoint, draw_replay
 from foretide.status.stored import Recording, open_store
 
 _NOTE = "Advice is not carried out, so it is repeated while its cause lasts."

@@ -28,7 +28,7 @@ from foretide.control.simulation.scenario import control_scenario_of, load_of
 from foretide.control.simulation.simulate import ControlReport, simulate_control
 from foretide.formatting import finite, format_duration
 from foretide.queueing.fields import MAX_COUNT
-from foretide.reports import draw_simulation
+from foretide.reports.plots import draw_simulation
 from foretide.simulation.pipeline import simulate as run_scenario
 from foretide.simulation.results import Estimate
 from foretide.simulation.scenario import scenario_of, simulation_plan

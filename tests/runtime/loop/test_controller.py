@@ -245,3 +245,16 @@ def test_a_loop_whose_folder_cannot_be_written_goes_on_and_says_so(tmp_path, sta
     controller.see(REPORT, [])
     until(lambda: not controller.problems)
     assert folder.status.control().cycles
+
+
+def test_a_notebook_shows_the_loop_and_progress_ends_with_it(tmp_path, started, capsys):
+    controller, eyes, _ = loop(tmp_path, [Always(SetReplicas("work", 2))])
+    started(controller).see(REPORT, [])
+    until(lambda: eyes.done)
+    controller.progress(0.01)
+    assert "decision 1: use 2 replicas behind edge 'work'" in capsys.readouterr().out
+    assert "running" in controller._repr_html_()
+    controller.stop()
+    controller.progress()  # would wait for ever
+    assert "use 2 replicas behind edge" in controller._repr_html_()
+    assert "ended" in controller._repr_html_()

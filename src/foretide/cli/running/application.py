@@ -34,7 +34,7 @@ from foretide.errors import EnvironmentNotReadyError, ForetideError, PipelineFai
 from foretide.formatting import format_duration
 from foretide.metrics.audit import AuditFailure
 from foretide.metrics.batch import BatchReport, SourceRange
-from foretide.reports import BatchRow
+from foretide.reports.plots import BatchRow
 from foretide.runtime.monitoring.tuple_latency import last_arrival, latencies, latency
 from foretide.runtime.pipeline.submit import Pipeline, submit
 from foretide.runtime.shutdown import descendants, end_all, within

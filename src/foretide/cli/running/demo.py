@@ -23,6 +23,7 @@ from foretide.cli.console import Console, DurationOption, JsonOption, PlotOption
 from foretide.cli.running.application import AppRun, spark_session, target_verdict, warm_up
 from foretide.cli.running.demo_join import check_demo_plot, join
 from foretide.cli.running.demo_real_time import check_connector, show_real_time
+from foretide.cli.running.demo_report import DEFAULT_REPORT, ReportOption, check_report, write_report
 from foretide.cli.running.preflight import (
     SPARK_LOG,
     check_home,
@@ -35,7 +36,7 @@ from foretide.cli.running.preflight import (
 from foretide.control.decisions.explain import summary
 from foretide.control.world.setup import Latency
 from foretide.errors import EnvironmentNotReadyError
-from foretide.reports import BatchRow, Disturbances, PlottedRun, draw_comparison
+from foretide.reports.plots import BatchRow, Disturbances, PlottedRun, draw_comparison
 from foretide.runtime.loop.attach import control
 from foretide.settings.load import load_settings
 from foretide.spark.executors import driver_pid
@@ -88,6 +89,7 @@ def url_count(
         ),
     ] = None,
     plot: PlotOption = Path("foretide-demo.png"),
+    report: ReportOption = DEFAULT_REPORT,
     mode: Annotated[
         Mode, typer.Option(help="Real-time mode reads from a Kafka broker of its own; micro-batch mode needs none.")
     ] = "real-time",
@@ -97,10 +99,11 @@ def url_count(
     """Slow an executor down, without control and with it.
 
     In real-time mode two queries run side by side, one of them under control. In micro-batch mode one runs after the
-    other, and the load surges, too. A table and a plot compare their latencies; it takes about two minutes.
+    other, and the load surges, too. A table, a plot and a report compare them; it takes about two minutes.
     """
     check_load(duration, _RATES[mode] if rate is None else rate, 20, 100)
     check_demo_plot(plot)
+    check_report(report)
     check_temporary()
     check_home()
     if not hasattr(os, "sched_setaffinity"):
@@ -112,7 +115,7 @@ def url_count(
     rate = _RATES[mode] if rate is None else rate
     if mode == REAL_TIME.name:
         with ended_by_signals(), only_run(_NAME) as tell, run_folder("demo") as folder:
-            exact = show_real_time(duration, rate, plot, folder, tell, console, as_json=as_json)
+            exact = show_real_time(duration, rate, (plot, report), folder, tell, console, as_json=as_json)
         if not exact:
             raise typer.Exit(1)
         return
@@ -129,6 +132,7 @@ def url_count(
         for name, controlled in (("off", False), ("on", True)):
             tell(folder / name / "checkpoint" / "foretide")
             runs.append(_run(spark, folder / name, disturbances, rate, cores, console, controlled=controlled))
+        write_report({run.name: folder / name for run, name in zip(runs, ("off", "on"), strict=True)}, report, console)
     if plot is not None:
         _draw(runs, disturbances, plot, console)
     if as_json:

@@ -28,7 +28,7 @@ from foretide.cli.running.preflight import (
     run_folder,
 )
 from foretide.errors import EnvironmentNotReadyError
-from foretide.reports import draw_partitions
+from foretide.reports.plots import draw_partitions
 
 _MAX_PARTITIONS = 1000
 _WHAT_LI_IS = (

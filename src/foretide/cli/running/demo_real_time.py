@@ -20,13 +20,14 @@ from foretide.apps.app import App, Load, find_app
 from foretide.apps.experiment import Verification, cpu_hog, pin_executors
 from foretide.cli.console import Console, print_json
 from foretide.cli.running.application import spark_session, target_verdict
+from foretide.cli.running.demo_report import write_report
 from foretide.cli.running.preflight import SPARK_LOG
 from foretide.cli.running.real_time import RealTimeRun, introduction, real_time_of, warm_up, watch
 from foretide.control.decisions.explain import summary
 from foretide.control.world.setup import Latency
 from foretide.errors import EnvironmentNotReadyError
 from foretide.formatting import format_duration
-from foretide.reports import LatencyRun, draw_latencies
+from foretide.reports.plots import LatencyRun, draw_latencies
 from foretide.runtime.loop.attach import control
 from foretide.settings.load import load_settings
 from foretide.spark.jars import KAFKA_BROKER, KAFKA_CONNECTOR, jars_of
@@ -102,14 +103,18 @@ def check_connector() -> str | None:
 def show_real_time(
     duration: float,
     rate: float,
-    plot: Path | None,
+    files: tuple[Path | None, Path | None],
     folder: Path,
     tell: Callable[[Path], None],
     console: Console,
     *,
     as_json: bool,
 ) -> bool:
-    """Run without control and with it at once, print a table and draw a plot; whether both outputs are exact."""
+    """Run without control and with it at once, and compare them; whether both outputs are exact.
+
+    `files` are those of the plot and of the report, None for one that is not wanted.
+    """
+    plot, report = files
     console.print("Starting a Kafka broker ...")
     with (
         Broker(folder / "kafka") as broker,
@@ -138,6 +143,7 @@ def show_real_time(
             for each in runs:
                 each.run.stop()
                 each.verification, each.target = each.run.verify(), each.run.compared_with(_TARGET)
+        write_report({each.name: folder / each.name.replace(" ", "-") for each in runs}, report, console)
     if plot is not None:
         _draw(runs, plot, console)
     if as_json:

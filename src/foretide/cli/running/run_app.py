@@ -15,7 +15,7 @@ from foretide.cli.running.view import open_view
 from foretide.control.decisions.explain import account, summary
 from foretide.control.target_record import reasons
 from foretide.control.world.setup import Target
-from foretide.reports import draw_run
+from foretide.reports.plots import draw_run
 from foretide.routing.table import RouteTable, parse_ratio
 from foretide.runtime.loop.attach import control
 from foretide.runtime.loop.controller import Controller

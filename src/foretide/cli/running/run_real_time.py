@@ -13,7 +13,7 @@ from foretide.cli.running.preflight import SPARK_LOG
 from foretide.cli.running.real_time import RealTimeRun, broker_at, introduction, line, real_time_of, warm_up, watch
 from foretide.cli.running.run_app import RunOptions, check_ratio, show_control
 from foretide.control.decisions.explain import account, summary
-from foretide.reports import LatencyRun, draw_latencies
+from foretide.reports.plots import LatencyRun, draw_latencies
 from foretide.runtime.loop.attach import control
 from foretide.topology.sources import KafkaSource
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from foretide.apps.app import App
     from foretide.apps.experiment import Verification
     from foretide.control.target_record import TargetRecord
-    from foretide.reports import BatchRow
+    from foretide.reports.plots import BatchRow
     from foretide.runtime.pipeline.submit import Pipeline
     from foretide.spark.sources.port import SourcePort
 

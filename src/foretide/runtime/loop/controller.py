@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from threading import Lock
+from threading import Event, Lock
 from typing import TYPE_CHECKING
 
 from foretide.control.actions.registry import (
@@ -37,6 +37,7 @@ from foretide.control.step import Control, ControlState, step
 from foretide.control.target_record import TargetRecord
 from foretide.control_folder.folder import ControlStatus, DecisionSummary, JoinSummary
 from foretide.errors import ActionError, ControlFolderError
+from foretide.runtime.loop.display import controller_html, progress_text, show_progress
 from foretide.runtime.loop.kept_cases import KeptCases
 from foretide.runtime.pipeline.listeners import cannot_write
 from foretide.runtime.threads import Worker, guarded
@@ -93,6 +94,7 @@ class Controller:
         self._watch = watch
         self._listeners: list[OnDecision] = []
         self._stop_calls: list[Callable[[], object]] = []
+        self._ended = Event()
         self._resets = 0
         self._unwritten: str | None = None
         self._untuned: str | None = None
@@ -130,6 +132,7 @@ class Controller:
         self._worker.stop()
         self.reader.close()
         self._publish_status(ended=True)
+        self._ended.set()
         for call in self._stop_calls:
             guarded(call, "a call at the end of the control loop")
 
@@ -181,6 +184,18 @@ class Controller:
         watch = None if self._watch is None else self._watch.problem
         own = (self._worker.problem, watch, self._journal.problem, self._unwritten, self._untuned)
         return [problem for problem in (*own, *self._stopped_orders, *self.reader.problems) if problem]
+
+    @property
+    def _name(self) -> str:
+        return "the query" if self.last is None else self.last.query
+
+    def progress(self, seconds: float | None = None) -> None:
+        """Wait until the query ends, or for so long, with a line that says how it is; in terminals and notebooks."""
+        show_progress(lambda: progress_text(self._name, self.status(), self.control_folder), self._ended, seconds)
+
+    def _repr_html_(self) -> str:
+        """The state of the loop, for notebooks."""
+        return controller_html(self._name, self.status(ended=self._ended.is_set()), self.control_folder)
 
     # ---- the thread
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from foretide.errors import FileError
-from foretide.reports import (
+from foretide.reports.plots import (
     BatchRow,
     Disturbances,
     LatencyRun,
