@@ -1,162 +1,150 @@
 """Records co-located workers under interference, for the forecasts of worker performance.
 
-Real executors (local-cluster) run one pipeline under a real load curve, while stress processes come and go: busy loops
-that take cores, and writers that take the disk. Foretide's own monitoring measures it. The result is one row for each
-worker and step, with its own features and those of its machine.
+    python -m benchmarks.record_workers --minutes 90
+    python -m benchmarks.record_workers --real-time --minutes 15 --output benchmarks/data/workers-real-time.parquet
 
-    python -m benchmarks.record_workers --minutes 30
+Two pipelines with different real load curves run on executors that share the cores and the disk of this machine: one
+executor of each on every core. Stress processes come and go, with and without announcing themselves
+(`benchmarks.generators.stress`). Foretide's own monitoring measures everything every second. The result is one row for
+each worker and second, and one for the machine; the plan of the stress is in a CSV file beside it. With `--real-time`
+it is one pipeline in real-time mode (it requires Kafka), whose workers are measured by their own tuples.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import random
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
-from pyspark.sql import functions as F
 
-import foretide as ft
+from benchmarks.generators.stress import stresses
+from benchmarks.stress import stressed
 from foretide.metrics.metric import Level
 from foretide.store.export import export_steps
 from foretide.store.metric_store import MetricStore
-from foretide.workloads.keyed import Keyed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import DataFrame
+    from benchmarks.generators.stress import Stress
 
 FILE = Path(__file__).parent / "data" / "workers.parquet"
-WORKERS, STEP = 3, 5.0
-_BUSY = "while True: pass"
-_WRITER = """
-import os, tempfile
-with tempfile.TemporaryFile() as file:
-    while True:
-        file.seek(0)
-        for _ in range(32):
-            file.write(os.urandom(1 << 20))
-        file.flush()
-        os.fsync(file.fileno())
-"""
+STEP, HOLD_STEPS, DIGITS = 1.0, 10, 4
+_WARM_SECONDS = 400.0
+PIPELINES = {"a": ("tweets-goog", "4000"), "b": ("taxi", "3000")}
+"""The load curve of each, and its mean rate in rows per second."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.record_workers", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--minutes", type=float, default=90.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=FILE)
+    parser.add_argument("--real-time", action="store_true", help="one pipeline in real-time mode, over Kafka")
     options = parser.parse_args()
+    plan = stresses(options.seed, options.minutes * 60, sorted(os.sched_getaffinity(0)))
+    programs = {"live": ["benchmarks.recorded_real_time"]} if options.real_time else {
+        name: ["benchmarks.recorded_pipeline", name, *curve] for name, curve in PIPELINES.items()
+    }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        store = record(Path(folder), options.minutes * 60, options.seed)
-        frame = recording(store, Path(folder))
+        begun = record(programs, plan, options.minutes * 60, Path(folder))
+        frame = recording([*programs], Path(folder), begun, options.minutes * 60)
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    frame.to_parquet(options.output, index=False, compression="zstd")
+    frame.to_parquet(options.output, index=False, compression="zstd", compression_level=19)
+    pd.DataFrame([asdict(each) for each in plan]).round(2).to_csv(options.output.with_suffix(".csv"), index=False)
     print(f"{len(frame):,} rows, {frame.worker.nunique()} workers, {len(frame.columns)} columns in {options.output}")
 
 
-def record(folder: Path, seconds: float, seed: int) -> Path:
-    """Run the pipeline and the stress beside it; the metrics are in the store that is given back."""
-    options = {"spark.sql.shuffle.partitions": "3", "spark.task.maxFailures": "16"}
-    spark = ft.session(f"local-cluster[{WORKERS},1,1024]", "foretide-recording", options)
-    spark.sparkContext.setLogLevel("OFF")
-    store = folder / "metrics.db"
-    settings = ft.RunSettings(
-        trigger="0 seconds",
-        monitoring=ft.MonitorSettings(store=str(store), workers_every=1.0, machines_every=1.0, smoothing={}, rules=()),
-    )
-    pipeline = ft.submit(spark, topology(seconds), ft.Parquet(f"{folder}/out"), f"{folder}/checkpoint", settings)
-    with interference(random.Random(seed)) as turn:
-        end = time.monotonic() + seconds
-        while pipeline.query.isActive and time.monotonic() < end:
-            turn()
-            left = end - time.monotonic()
-            print(f"\r{left:6.0f} s to go, {len(pipeline.reports)} batches", end="", flush=True)
-            time.sleep(1)
+def record(programs: dict[str, list[str]], plan: Sequence[Stress], seconds: float, folder: Path) -> float:
+    """Run the pipelines and the stress beside them; returns when the recording began."""
+    with contextlib.ExitStack() as stack:
+        children = [
+            stack.enter_context(_child([*each, f"{seconds + 400:g}", str(folder)])) for each in programs.values()
+        ]
+        for child in children:
+            _await_ready(child)
+        begun = time.time()
+        stressor = stack.enter_context(stressed(plan))
+        while (elapsed := time.time() - begun) < seconds:
+            if any(child.poll() is not None for child in children):
+                raise SystemExit("a pipeline has ended too early")
+            stressor.turn(elapsed)
+            print(f"\r{seconds - elapsed:6.0f} s to go", end="", flush=True)
+            time.sleep(0.2)
     print()
-    pipeline.raise_failure()
-    pipeline.stop()
-    spark.stop()
-    return store
-
-
-def topology(seconds: float) -> ft.Topology:
-    """Hashing that takes a while, then a second edge: work, queues and shuffles to measure."""
-
-    def digest(frame: DataFrame) -> DataFrame:
-        text = F.concat_ws("-", "key", "value", "row")
-        for _ in range(12):
-            text = F.sha2(text, 512)
-        return frame.select("key", text.alias("digest"))
-
-    curve = ft.Curve.from_trace("tweets-goog", seconds=seconds + 60, mean_rate=12_000, first=0, samples=900)
-    spout = ft.Spout("lines", ft.Replay(Keyed(seed=1), curve, partitions=WORKERS, max_rows=60_000))
-    digests = ft.Bolt("digest", digest, [ft.From("lines")], pool=6)
-    letters = ft.Bolt("letters", lambda df: df.where("digest like 'a%'"), [ft.From("digest", ft.Fields("key"))], pool=3)
-    return ft.Topology("recording", [spout], [digests, letters])
+    return begun
 
 
 @contextlib.contextmanager
-def interference(chance: random.Random) -> Iterator[Any]:
-    """Stress processes that come and go, none to four at a time, each for 10 to 90 seconds."""
-    running: list[tuple[float, subprocess.Popen[bytes]]] = []
-
-    def turn() -> None:
-        now = time.monotonic()
-        for until, process in list(running):
-            if now >= until:
-                process.kill()
-                process.wait()
-                running.remove((until, process))
-        if len(running) < 4 and chance.random() < 1 / 50:
-            program = _WRITER if chance.random() < 0.3 else _BUSY
-            for _ in range(chance.choice((1, 1, 2))):
-                process = subprocess.Popen([sys.executable, "-c", program])
-                running.append((now + chance.uniform(10, 90), process))
-
+def _child(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """A pipeline's process; it stops when its standard input is closed."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )  # fmt: skip
     try:
-        yield turn
+        yield child
     finally:
-        for _, process in running:
-            process.kill()
-            process.wait()
+        _pipe(child.stdin).close()
+        child.wait(timeout=120)
 
 
-def recording(store: Path, folder: Path) -> pd.DataFrame:
-    """A row for each worker and one for the machine in each step, as `benchmarks.forecasting_nets` reads it."""
-    frames = {}
-    with MetricStore.open(store, create=False) as opened:
-        for level in (Level.WORKER, Level.MACHINE):
-            export_steps(opened, "recording", folder / f"{level}.parquet", level=level, step=STEP)
-            frames[level] = pd.read_parquet(folder / f"{level}.parquet")
-    machines = frames[Level.MACHINE]
-    hosts = machines[~machines.subject.str.contains("/")].drop(columns="subject").dropna(axis=1, how="all")
-    workers = frames[Level.WORKER].rename(columns={"subject": "worker"}).dropna(axis=1, how="all")
-    return told_apart(workers, hosts)
+def _await_ready(child: subprocess.Popen[str]) -> None:
+    if not any(line == "ready\n" for line in _pipe(child.stdout)):
+        raise SystemExit("a pipeline did not start")
 
 
-def told_apart(workers: pd.DataFrame, hosts: pd.DataFrame) -> pd.DataFrame:
-    """Targets under their names; a figure holds until the next is measured."""
-    figures = workers.columns.difference(["at", "worker"])
-    workers = workers.sort_values("at", ignore_index=True)
-    workers[figures] = workers.groupby("worker")[list(figures)].ffill()
-    workers = workers.dropna(ignore_index=True)
-    workers["cpu"] = workers.worker_cpu_user_percent + workers.worker_cpu_system_percent
-    workers["sending_time"] = workers.worker_outbound_batch_sending_time_ms
-    workers["queuing_time"] = workers.worker_inbound_queuing_time_ms
-    hosts = hosts[hosts["at"].isin(workers["at"])].drop_duplicates("at")
-    whole = pd.concat([workers, hosts], ignore_index=True).sort_values(["at", "worker"], ignore_index=True)
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None
+    return pipe
+
+
+# ---- the table
+
+
+def recording(pipelines: Sequence[str], folder: Path, begun: float, seconds: float) -> pd.DataFrame:
+    """A row for each worker and one for the machine in each step, as `benchmarks.worker_table` reads it."""
+    workers = [_steps(folder, name, Level.WORKER).assign(pipeline=name) for name in pipelines]
+    hosts = _steps(folder, pipelines[0], Level.MACHINE)
+    hosts = hosts[~hosts.subject.str.contains("/")].drop(columns="subject")
+    whole = pd.concat([*map(_worker_rows, workers), hosts], ignore_index=True)
+    whole["at"] = whole["at"] - np.floor(begun)
+    whole = whole[(whole["at"] >= 0) & (whole["at"] < seconds)].sort_values(["at", "worker"], ignore_index=True)
     whole.insert(1, "machine", "machine-1")
     numbers = whole.columns.difference(["at", "machine", "worker"])
-    whole[numbers] = whole[numbers].astype("float32")
-    return whole
+    moving = [name for name in numbers if whole[name].min() < whole[name].max()]
+    whole[moving] = whole[moving].map(lambda value: float(f"{value:.{DIGITS}g}")).astype("float32")
+    return whole[["at", "machine", "worker", *moving]].astype({"at": "int32"})
+
+
+def _steps(folder: Path, pipeline: str, level: Level) -> pd.DataFrame:
+    with MetricStore.open(folder / f"{pipeline}.db", create=False) as store:
+        export_steps(store, pipeline, folder / "steps.parquet", level=level, step=STEP)
+    return pd.read_parquet(folder / "steps.parquet").dropna(axis=1, how="all")
+
+
+def _worker_rows(steps: pd.DataFrame) -> pd.DataFrame:
+    """The paper's targets under their names; a figure holds for some steps, until the next is measured."""
+    steps["worker"] = steps.pop("pipeline") + "/" + steps.pop("subject").astype(str)
+    steps = steps.sort_values("at", ignore_index=True)
+    figures = steps.columns.difference(["at", "worker"])
+    steps[figures] = steps.groupby("worker")[list(figures)].ffill(limit=HOLD_STEPS)
+    steps["cpu"] = steps.worker_cpu_user_percent + steps.worker_cpu_system_percent
+    for target, metric in (
+        ("sending_time", "worker_outbound_batch_sending_time_ms"),
+        ("queuing_time", "worker_inbound_queuing_time_ms"),
+    ):
+        if metric in steps:
+            steps[target] = steps[metric]
+    return steps.dropna(subset=["cpu", "worker_tuple_execution_time_ms"], ignore_index=True)
 
 
 if __name__ == "__main__":

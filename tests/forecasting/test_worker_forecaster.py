@@ -239,12 +239,12 @@ def test_training_again_starts_from_the_weights_and_the_seed_decides_the_first(i
     one, same_seed, other = restored(interference), fresh(), fresh(seed=2)
     for model in (same_seed, other):
         model.learn(FRAMES[:TRAINED])
-    first = one.state()["live_weight00"]
+    first = one.state()["model_net0_weight00"]
     same(one.forecast(2), same_seed.forecast(2))
-    assert not np.array_equal(first, other.state()["live_weight00"])
+    assert not np.array_equal(first, other.state()["model_net0_weight00"])
     one.retrain()
     assert one.trainings == 2
-    assert np.abs(one.state()["live_weight00"] - first).max() < 0.1
+    assert np.abs(one.state()["model_net0_weight00"] - first).max() < 0.1
 
 
 def test_enough_new_frames_train_again_by_themselves():

@@ -129,7 +129,8 @@ class KeyNet(KeyModel):
             raise NotEnoughHistoryError(f"{len(self._windows)} windows are too few to train on")
         data = _training_set([self._example(end) for end in steps], self.settings)
         key = jax.random.fold_in(jax.random.key(self.seed), self.trainings)
-        self._net, _ = fit(self._new_net, batch_loss, held_loss, data, self.settings.budget, key, self._net)
+        warm = () if self._net is None else (self._net,)
+        ((self._net, _),) = fit(self._new_net, batch_loss, held_loss, data, self.settings.budget, key, warm)
         self._errors = _held_errors(self._net, data)
         self.trainings += 1
         self._since = 0

@@ -122,14 +122,17 @@ def fit(
     data: Any,
     budget: TrainingBudget,
     key: Array,
-    warm: Net | None = None,
-) -> tuple[Net, float]:
-    """The net with the lowest validation loss among several seeds, or a `warm` net trained further; and that loss."""
+    warm: Sequence[Net] = (),
+) -> list[tuple[Net, float]]:
+    """The nets with the lowest validation losses among several seeds, or `warm` nets trained further, with the losses.
+
+    The lowest is first.
+    """
     trained = []
-    for each in jax.random.split(key, 1 if warm is not None else budget.seeds):
+    for at, each in enumerate(jax.random.split(key, len(warm) or budget.seeds)):
         initial, draws = jax.random.split(each)
-        trained.append(_trained(make(initial) if warm is None else warm, loss, score, data, budget, draws))
-    return min(trained, key=lambda one: one[1])
+        trained.append(_trained(warm[at] if warm else make(initial), loss, score, data, budget, draws))
+    return sorted(trained, key=lambda one: one[1])[: budget.kept]
 
 
 def _trained(net: Net, loss: Loss, score: Score, data: Any, budget: TrainingBudget, key: Array) -> tuple[Net, float]:

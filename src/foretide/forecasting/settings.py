@@ -20,7 +20,8 @@ class TrainingBudget:
     """How long a net trains: the same for every net of a comparison.
 
     Attributes:
-        seeds: Nets that are trained from different seeds; the one with the lowest validation loss is kept.
+        seeds: Nets that are trained from different seeds.
+        kept: Nets that are kept, those with the lowest validation loss; of several the mean is the forecast.
         epochs: Maximum number of epochs; the validation loss is computed after each.
         steps: Gradient steps in an epoch.
         patience: Epochs without a lower validation loss after which training stops.
@@ -30,6 +31,7 @@ class TrainingBudget:
     """
 
     seeds: int = 3
+    kept: int = 1
     epochs: int = 60
     steps: int = 20
     patience: int = 12
@@ -46,6 +48,7 @@ class WorkerNetSettings:
         net: 'interference' (two tiers), or one of its ablations: 'plain' (a worker alone), 'flat' (all side by side).
         targets: The features of a worker that are forecast; they are never negative.
         process_features: Features of a worker with one scale for the whole machine; others have a scale per worker.
+        portable: Learn from the features of `portable_features` only, whose scale suits workers that were never seen.
         horizon: Steps ahead that are learnt; beyond them the forecast is constant and its intervals widen.
         hidden: Hidden units of each GRU layer.
         sigmoid: Forecast the level through a sigmoid, as in the paper, not the change from the last value.
@@ -59,6 +62,7 @@ class WorkerNetSettings:
     net: str = "interference"
     targets: tuple[str, ...] = ("cpu", "sending_time", "queuing_time")
     process_features: frozenset[str] = frozenset({"cpu"})
+    portable: bool = False
     horizon: int = 6
     hidden: int = 24
     sigmoid: bool = False

@@ -1,47 +1,37 @@
-"""Forecasts of the CPU use, sending time and queuing time of each worker of a machine, by a net.
+"""Forecasts of the targets of each worker of a machine, such as its CPU use and its slowness, by a net.
 
 ```python
 model = WorkerForecaster(seed=1)
-model.learn(frames)  # trains once there is enough history; later frames cost well under a millisecond each
+model.learn(frames)  # trains once there is enough history; later frames cost about a millisecond each
 model.forecast(1)["executor-3"]["queuing_time"].interval(0.9)
 ```
+
+Only training needs JAX: a trained net is followed in NumPy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from foretide.errors import EnvironmentNotReadyError, ForecastError, ModelFolderError, NotEnoughHistoryError
+from foretide.errors import ForecastError, ModelFolderError, NotEnoughHistoryError
 from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast, State
-from foretide.forecasting.settings import MISSING_PACKAGES, WorkerNetSettings
+from foretide.forecasting.portable_features import plain_values, portable
+from foretide.forecasting.settings import WorkerNetSettings
 from foretide.forecasting.worker_frames import (
     MachineFrame,
-    Row,
     WorkerForecast,
     WorkerHistory,
-    WorkerScale,
     WorkerSlots,
     check_frame,
     slots_for,
-    stacked,
 )
+from foretide.forecasting.worker_model import WorkerModel, with_prefix
+from foretide.forecasting.worker_steps import NetState
 
-try:
-    import jax
-    import jax.numpy as jnp
-    from jax import Array
-
-    from foretide.forecasting import worker_nets
-    from foretide.forecasting.nets import fit, weights_of, with_weights
-    from foretide.forecasting.worker_nets import NetSizes, NetState, Seen, WorkerNet
-except ImportError as missing:
-    raise EnvironmentNotReadyError(MISSING_PACKAGES) from missing
-
-_MIN_TRAINING_STEPS = 40
+MIN_TRAINING_STEPS = 40
 
 
 class WorkerForecaster:
@@ -54,69 +44,80 @@ class WorkerForecaster:
 
     name: ClassVar[str] = "workers"
 
-    def __init__(self, seed: int, settings: WorkerNetSettings | None = None) -> None:
+    def __init__(self, seed: int, settings: WorkerNetSettings | None = None, machine: str = "") -> None:
         self.settings = settings or WorkerNetSettings()
-        self.seed = seed
+        self.seed, self.machine = seed, machine
         self.trainings = 0
         self._since = 0
-        self._frames: list[MachineFrame | None] = []
-        self._slots: WorkerSlots | None = None
-        self._net: LiveNet | None = None
+        self.frames: list[MachineFrame | None] = []
+        self.model: WorkerModel | None = None
+        self._live: _Live | None = None
 
     def learn(self, seen: Sequence[MachineFrame | None]) -> None:
         """Learn frames, oldest first; None is a step that was not measured. Trains when training is due."""
         for frame in seen:
             check_frame(frame, self.settings.targets)
-        self._frames = [*self._frames, *seen][-self.settings.keep :]
+        if self.settings.portable:
+            seen = [portable(frame, self.settings.targets) for frame in seen]
+        self.frames = [*self.frames, *seen][-self.settings.keep :]
         self._since += len(seen)
         if self._due():
             self._since = 0
-            if self._trainable():
+            if trainable(self.frames, self.settings.targets):
                 self.retrain()
                 return
         for frame in seen:
-            if not self._follow(frame):
-                self._net = None  # a flat net has a fixed number of slots
+            if self._live is not None and not self._live.follow(frame):  # a flat net has a fixed number of slots
+                self.model = self._live = None
                 self.retrain()
                 return
 
     def retrain(self) -> None:
         """Train on the remembered history: from the present weights, or from scratch where they do not fit."""
-        if not self._trainable():
+        if not trainable(self.frames, self.settings.targets):
             raise NotEnoughHistoryError(
-                f"a net cannot be trained on {len(self._frames)} steps in which no "
+                f"a net cannot be trained on {len(self.frames)} steps in which no "
                 f"{' or '.join(self.settings.targets)} of a worker changed"
             )
-        history = WorkerHistory.of(self._frames)
-        scale = WorkerScale.of(history, self.settings.targets, self.settings.process_features)
-        slots = slots_for(scale)
-        rows = stacked([slots.take(frame) for frame in self._frames])
-        warm = self._net.weights if self._net else None
-        self._net = LiveNet.trained(self.settings, rows, self.seed, self.trainings, warm)
-        self._slots = slots
+        seed = self.seed + (self.trainings << 32)
+        self.adopt(WorkerModel.trained(self.settings, {self.machine: self.frames}, seed, self.model))
         self._since = 0
         self.trainings += 1
+
+    def adopt(self, model: WorkerModel) -> None:
+        """Use a model from now on; it sees the remembered history first."""
+        self.model = model
+        self._live = _Live.after(model, self.machine, self.frames)
 
     def forecast(self, horizon: int) -> WorkerForecast:
         """The next steps of every worker that is present in the last frame, by worker and target."""
         if horizon < 1:
             raise ForecastError(f"horizon must be at least 1 step, got {horizon}")
-        if not self._frames:
+        if not self.frames:
             raise NotEnoughHistoryError("no frame has been learnt yet")
-        last = self._frames[-1]
+        last = self.frames[-1]
         if last is None:
             return {}
         present = [name for name, worker in last.workers.items() if set(self.settings.targets) <= worker.keys()]
-        if self._net is None or self._slots is None:
-            return {name: self._last_values(name, horizon) for name in present}
-        mean, quantiles = _extended(self._net.prediction, self._net.errors, horizon)
-        mean, quantiles = self._slots.unscaled(mean), self._slots.unscaled(quantiles)
-        slots = {name: self._slots.names.index(name) for name in present}
-        return {name: self._by_target(mean[at], quantiles[at]) for name, at in slots.items()}
+        if self._live is None:
+            found: WorkerForecast = {name: self._last_values(name, horizon) for name in present}
+        else:
+            found = self._live.forecast(present, horizon)
+        return plain_values(found) if self.settings.portable else found
 
     def state(self) -> State:
         """The history and the trained net, as names, numbers and arrays."""
-        history = WorkerHistory.of(self._frames)
+        model = {} if self.model is None else self.model.state()
+        return self.own_state() | {f"model_{name}": each for name, each in model.items()}
+
+    def restore(self, state: State) -> None:
+        """Continue from a saved state of a forecaster with the same settings."""
+        model = with_prefix(state, "model_")
+        self.restore_own(state, WorkerModel.restored(self.settings, model) if model else None)
+
+    def own_state(self) -> dict[str, Any]:
+        """Its state without the model."""
+        history = WorkerHistory.of(self.frames)
         kept: dict[str, Any] = {
             "seed": self.seed,
             "trainings": self.trainings,
@@ -128,13 +129,10 @@ class WorkerForecaster:
             "history_machine": history.machine,
             "history_workers": history.workers,
         }
-        if self._net is None or self._slots is None:
-            return kept
-        parts = {"scale": self._slots.scale.state(), "slots": self._slots.state(), "live": self._net.state()}
-        return kept | {f"{part}_{name}": value for part, values in parts.items() for name, value in values.items()}
+        return kept if self._live is None else kept | self._live.state()
 
-    def restore(self, state: State) -> None:
-        """Continue from a saved state of a forecaster with the same settings."""
+    def restore_own(self, state: State, model: WorkerModel | None) -> None:
+        """Continue from such a state with the model that it belongs to."""
         if state.get("net") != self.settings.net:
             raise ModelFolderError(f"the saved net is {state.get('net')!r}, expected '{self.settings.net}'")
         history = WorkerHistory(
@@ -144,48 +142,28 @@ class WorkerForecaster:
             np.asarray(state["history_machine"], dtype=np.float64),
             np.asarray(state["history_workers"], dtype=np.float64),
         )
-        self._frames = history.frames()
+        self.frames = history.frames()
         self.seed, self.trainings, self._since = int(state["seed"]), int(state["trainings"]), int(state["since"])
-        self._slots = self._net = None
-        if "live_prediction" in state:
-            self._slots = WorkerSlots.restored(
-                WorkerScale.restored(_with_prefix(state, "scale_")), _with_prefix(state, "slots_")
-            )
-            self._net = LiveNet.restored(self.settings, self._slots, _with_prefix(state, "live_"))
+        self.model = model
+        self._live = None if model is None else _Live.restored(model, self.machine, state)
 
     def _due(self) -> bool:
-        due = self.settings.retrain_every if self._net else max(self.settings.first_training, _MIN_TRAINING_STEPS)
+        due = self.settings.retrain_every if self._live else max(self.settings.first_training, MIN_TRAINING_STEPS)
         return 0 < due <= self._since
 
-    def _trainable(self) -> bool:
-        """Whether there are enough frames, and some target changed."""
-        wanted = self.settings.targets
-        workers = [each for frame in self._frames if frame is not None for each in frame.workers.values()]
-        seen = {tuple(each[target] for target in wanted) for each in workers if set(wanted) <= each.keys()}
-        return len(self._frames) >= _MIN_TRAINING_STEPS and len(seen) > 1
-
-    def _follow(self, frame: MachineFrame | None) -> bool:
-        """Advance the net by one step; False if it has no slot for some worker."""
-        if self._net is None or self._slots is None:
-            return True
-        row: Row = self._slots.take(frame)
-        if len(row.present) != len(self._net.prediction) and not self._net.grow(len(row.present)):
-            return False
-        self._net.step(row)
-        return True
-
-    def _by_target(self, mean: Floats, quantiles: Floats) -> Mapping[str, SeriesForecast]:
-        return {
-            target: SeriesForecast(mean[..., at], quantiles[..., at].T)
-            for at, target in enumerate(self.settings.targets)
-        }
-
     def _last_values(self, name: str, horizon: int) -> Mapping[str, SeriesForecast]:
-        rows = [frame.workers[name] for frame in self._frames if frame is not None and name in frame.workers]
+        rows = [frame.workers[name] for frame in self.frames if frame is not None and name in frame.workers]
         return {
             target: _last_value(np.array([row[target] for row in rows if target in row]), horizon)
             for target in self.settings.targets
         }
+
+
+def trainable(frames: Sequence[MachineFrame | None], targets: Sequence[str]) -> bool:
+    """Whether there are enough frames, and some target changed."""
+    workers = [each for frame in frames if frame is not None for each in frame.workers.values()]
+    seen = {tuple(each[target] for target in targets) for each in workers if set(targets) <= each.keys()}
+    return len(frames) >= MIN_TRAINING_STEPS and len(seen) > 1
 
 
 def _last_value(values: Floats, horizon: int) -> SeriesForecast:
@@ -208,113 +186,76 @@ def _extended(prediction: Floats, errors: Floats, horizon: int) -> tuple[Floats,
     return mean, mean[:, None] + errors[:, far] * wider
 
 
-def _with_prefix(state: State, prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+class _Live:
+    """A model that follows one machine: its slots, its states, and its last prediction (slots x steps x targets)."""
 
-
-class LiveNet:
-    """A trained net, its state, its last prediction (slots x steps x targets), and error quantiles by level, scaled."""
-
-    def __init__(self, net: WorkerNet, state: NetState, prediction: Floats, errors: Floats) -> None:
-        self._net, self._state = net, state
-        self.prediction, self.errors = prediction, errors
+    def __init__(
+        self, model: WorkerModel, slots: WorkerSlots, states: tuple[NetState, ...], prediction: Floats
+    ) -> None:
+        self.model, self.slots, self._states, self._prediction = model, slots, states, prediction
 
     @classmethod
-    def trained(
-        cls, settings: WorkerNetSettings, rows: Row, seed: int, training: int, warm: Sequence[Floats] | None
-    ) -> LiveNet:
-        """Train on the rows of a history, and advance to its end."""
-        data = worker_nets.training_set(seen_of(rows), settings.horizon, settings.budget.validation)
-        key = jax.random.fold_in(jax.random.key(seed), training)
-        make: Callable[[Array], WorkerNet] = partial(worker_nets.make, settings, _sizes(settings, rows))
-        loss, score = worker_nets.chunk_loss, worker_nets.validation_loss
-        best: tuple[WorkerNet, float] = fit(make, loss, score, data, settings.budget, key, _loaded(make, warm))
-        net = best[0]
-        state, prediction = worker_nets.predictions(net, data.seen)
-        errors = np.array([[_quantiles(each) for each in step] for step in worker_nets.residuals(net, data)])
-        return cls(net, state, np.asarray(prediction[-1], dtype=np.float64), np.moveaxis(errors, 2, 0))
+    def after(cls, model: WorkerModel, machine: str, frames: Sequence[MachineFrame | None]) -> _Live:
+        """After it has seen a history."""
+        slots = slots_for(model.scale_of(machine), frames)
+        settings = model.nets[0].settings
+        nothing = np.zeros((len(slots.names), settings.horizon, len(settings.targets)))
+        live = cls(model, slots, model.start(len(slots.names)), nothing)
+        for frame in frames:
+            live.follow(frame)
+        return live
 
-    @classmethod
-    def restored(cls, settings: WorkerNetSettings, slots: WorkerSlots, state: Mapping[str, Any]) -> LiveNet:
-        """The net of a saved state."""
-        scale = slots.scale
-        machine, workers = np.zeros((1, len(scale.machine_features))), np.zeros((1, 1, len(scale.worker_features)))
-        empty = Row(machine, workers, np.zeros((1, 1, len(scale.targets))), np.zeros((1, len(slots.names)), dtype=bool))
-        net = worker_nets.make(settings, _sizes(settings, empty), jax.random.key(0))
-        layers = tuple(jnp.asarray(each, dtype=jnp.float32) for each in _series(state, "layer"))
-        weighted = with_weights(net, _series(state, "weight"))
-        return cls(weighted, layers, np.asarray(state["prediction"]), np.asarray(state["errors"]))
-
-    @property
-    def weights(self) -> list[Floats]:
-        """The weights, from which a later training can start."""
-        return weights_of(self._net)
-
-    def step(self, row: Row) -> None:
-        """Advance by one step."""
-        if row.reset:
-            self._state = _emptied(self._state, len(row.present), row.reset)
-        seen = seen_of(stacked([row]))
-        self._state, prediction = _step(self._net, self._state, seen)
-        self.prediction = np.asarray(prediction, dtype=np.float64)
-
-    def grow(self, slots: int) -> bool:
-        """Add slots; returns False for a net with a fixed number of slots."""
-        before = self.prediction.shape[0]
-        if not any(len(layer) == before for layer in self._state):
+    def follow(self, frame: MachineFrame | None) -> bool:
+        """Advance by one step; False if there are more workers than a flat net has slots."""
+        row = self.slots.take(frame)
+        more = len(row.present) - len(self._prediction)
+        if more and self.model.nets[0].settings.net == "flat":
             return False
-        more = ((0, slots - before), (0, 0))
-        self._state = tuple(jnp.pad(layer, more) if len(layer) == before else layer for layer in self._state)
+        self._states = tuple(_emptied(state, len(self._prediction), more, row.reset) for state in self._states)
+        self._states, self._prediction = self.model.step(self._states, row)
         return True
 
+    def forecast(self, present: Sequence[str], horizon: int) -> WorkerForecast:
+        """The next steps of some workers."""
+        mean, quantiles = _extended(self._prediction, self.model.errors, horizon)
+        mean, quantiles = self.slots.unscaled(mean), self.slots.unscaled(quantiles)
+        places = {name: self.slots.names.index(name) for name in present}
+        targets = self.slots.scale.targets
+        return {
+            name: {
+                target: SeriesForecast(mean[at][..., which], quantiles[at][..., which].T)
+                for which, target in enumerate(targets)
+            }
+            for name, at in places.items()
+        }
+
     def state(self) -> dict[str, Any]:
-        """Weights and state as plain arrays."""
-        weights = {f"weight{at:02}": each for at, each in enumerate(self.weights)}
-        layers = {f"layer{at:02}": np.asarray(each, dtype=np.float64) for at, each in enumerate(self._state)}
-        return {"prediction": self.prediction, "errors": self.errors, **weights, **layers}
+        """Slots, states and prediction as lists and arrays."""
+        slots = {f"slots_{name}": each for name, each in self.slots.state().items()}
+        layers = {
+            f"layer{net}_{at}": layer.astype(np.float64)
+            for net, state in enumerate(self._states)
+            for at, layer in enumerate(state)
+        }
+        return {"live_prediction": self._prediction, **slots, **layers}
+
+    @classmethod
+    def restored(cls, model: WorkerModel, machine: str, state: Mapping[str, Any]) -> _Live:
+        """From such a state."""
+        slots = WorkerSlots.restored(model.scale_of(machine), with_prefix(state, "slots_"))
+        states = tuple(
+            tuple(np.asarray(each, dtype=np.float32) for each in with_prefix(state, f"layer{net}_").values())
+            for net in range(len(model.nets))
+        )
+        return cls(model, slots, states, np.asarray(state["live_prediction"], dtype=np.float64))
 
 
-def seen_of(rows: Row) -> Seen:
-    """Rows as the inputs of a net."""
-    parts: tuple[Any, ...] = (rows.machine, rows.workers, rows.own, rows.present)
-    return Seen(*parts)
-
-
-def _sizes(settings: WorkerNetSettings, rows: Row) -> NetSizes:
-    return NetSizes(
-        rows.machine.shape[-1],
-        rows.workers.shape[-1],
-        len(settings.targets),
-        settings.horizon,
-        rows.present.shape[-1],
-        settings.hidden,
-    )
-
-
-def _loaded(make: Callable[[Array], WorkerNet], weights: Sequence[Floats] | None) -> WorkerNet | None:
-    """The net with earlier weights, unless features were added or removed since."""
-    if weights is None:
-        return None
-    try:
-        return with_weights(make(jax.random.key(0)), weights)
-    except ModelFolderError:
-        return None
-
-
-def _quantiles(errors: Floats) -> Floats:
-    return np.quantile(errors, LEVELS) if len(errors) else np.zeros(len(LEVELS))
-
-
-def _series(state: Mapping[str, Any], prefix: str) -> list[Floats]:
-    return [np.asarray(state[name], dtype=np.float64) for name in sorted(state) if name.startswith(prefix)]
-
-
-@jax.jit
-def _step(net: WorkerNet, state: NetState, seen: Seen) -> tuple[NetState, Array]:
-    state, prediction = net(state, seen)
-    return state, prediction[0]
-
-
-def _emptied(state: NetState, slots: int, which: Sequence[int]) -> NetState:
-    at = np.array(which)
-    return tuple(layer.at[at].set(0.0) if len(layer) == slots else layer for layer in state)
+def _emptied(state: NetState, slots: int, more: int, reset: Sequence[int]) -> NetState:
+    """A state with more slots, and zeros in those with a new worker."""
+    if not more and not reset:
+        return state
+    grown = [np.pad(layer, ((0, more), (0, 0))) if len(layer) == slots else layer.copy() for layer in state]
+    for layer in grown:
+        if len(layer) == slots + more:
+            layer[list(reset)] = 0.0
+    return tuple(grown)

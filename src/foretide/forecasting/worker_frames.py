@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -169,23 +169,34 @@ class WorkerScale:
     target_ranges: Range
 
     @classmethod
-    def of(cls, history: WorkerHistory, targets: tuple[str, ...], process_features: frozenset[str]) -> WorkerScale:
-        """The scales of a history."""
+    def of(
+        cls,
+        history: WorkerHistory,
+        targets: tuple[str, ...],
+        process_features: frozenset[str],
+        like: WorkerScale | None = None,
+    ) -> WorkerScale:
+        """The scales of a history: of the features that change in it, or of those of another scale."""
         machine = Range.of(history.machine)
         anyone = Range.of(history.workers.reshape(-1, len(history.worker_features)))
         shared = np.array([name in process_features for name in history.worker_features], dtype=bool)
         rows = [_of_worker(history.workers[:, at], anyone, shared) for at in range(len(history.names))] + [anyone]
         workers = Range(np.stack([row.low for row in rows]), np.stack([row.width for row in rows]))
-        moving_machine, moving = np.flatnonzero(machine.width), np.flatnonzero(anyone.width)
+        machine_features = like.machine_features if like else _moving(machine, history.machine_features)
+        features = like.worker_features if like else _moving(anyone, history.worker_features)
         return cls(
             history.names,
-            tuple(history.machine_features[at] for at in moving_machine),
-            tuple(history.worker_features[at] for at in moving),
+            machine_features,
+            features,
             targets,
-            machine[moving_machine],
-            workers[:, moving],
-            workers[:, [history.worker_features.index(target) for target in targets]],
+            _columns(machine, history.machine_features, machine_features),
+            _columns(workers, history.worker_features, features),
+            _columns(workers, history.worker_features, targets),
         )
+
+    def for_anyone(self) -> WorkerScale:
+        """Without scales of single workers: that of all workers together serves each."""
+        return replace(self, names=(), workers=self.workers[-1:], target_ranges=self.target_ranges[-1:])
 
     def state(self) -> dict[str, Any]:
         """As lists of names and arrays."""
@@ -209,6 +220,17 @@ _NAMES = ("names", "machine_features", "worker_features", "targets")
 _RANGES = ("machine", "workers", "target_ranges")
 
 
+def _moving(ranges: Range, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name, width in zip(names, ranges.width, strict=True) if width)
+
+
+def _columns(ranges: Range, names: Sequence[str], wanted: Sequence[str]) -> Range:
+    """The ranges of some features; one that was never measured is constant."""
+    at = [names.index(name) if name in names else len(names) for name in wanted]
+    low, width = (np.pad(each, [*[(0, 0)] * (each.ndim - 1), (0, 1)])[..., at] for each in (ranges.low, ranges.width))
+    return Range(low, width)
+
+
 def _of_worker(values: Floats, anyone: Range, shared: Flags) -> Range:
     """The range of a worker, but that of all workers for process features and for constant ones."""
     own = Range.of(values)
@@ -221,7 +243,10 @@ SLOTS_AT_ONCE = 8
 
 
 class Row(NamedTuple):
-    """One step, scaled, in single precision: the fields of `worker_nets.Seen`, and slots with a new worker."""
+    """One step, scaled, in single precision; `present` says which slots have a worker, `reset` which have a new one.
+
+    Shapes: (features), (slots, features), (slots, targets), (slots). Targets are not clipped: changes start from them.
+    """
 
     machine: Floats
     workers: Floats
@@ -323,9 +348,10 @@ class WorkerSlots:
         self._range, self._target_ranges = self.scale.workers[rows], self.scale.target_ranges[rows]
 
 
-def slots_for(scale: WorkerScale) -> WorkerSlots:
-    """Slots for all workers that the scale knows, so that no slot changes its worker within a history."""
-    return WorkerSlots(scale, -(-max(len(scale.names), 1) // SLOTS_AT_ONCE) * SLOTS_AT_ONCE)
+def slots_for(scale: WorkerScale, frames: Iterable[MachineFrame | None]) -> WorkerSlots:
+    """Slots for all workers in some frames, so that no slot changes its worker within a history."""
+    workers = {name for frame in frames if frame is not None for name in frame.workers}
+    return WorkerSlots(scale, -(-max(len(workers), 1) // SLOTS_AT_ONCE) * SLOTS_AT_ONCE)
 
 
 def stacked(rows: Sequence[Row]) -> Row:

@@ -1,4 +1,6 @@
-"""Three nets for the workers of one machine, aware of interference, plain, and flat, and their training.
+"""Three nets for the workers of one machine: aware of interference, plain, and flat.
+
+They are for training; `worker_steps` forecasts with their weights.
 
 Each takes a state and some steps of a machine, and returns the last state and, for each of those steps, the scaled
 targets of every worker in the steps after it. Workers have slots in arrays of a fixed size; a mask says which of them
@@ -23,15 +25,12 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
-from numpy.typing import NDArray
 
-from foretide.forecasting.forecaster import Floats
 from foretide.forecasting.nets import Affine, GruStack
 from foretide.forecasting.settings import WorkerNetSettings
+from foretide.forecasting.worker_steps import LAYERS
 
-LAYERS = 2
 INTERFERENCE = 3
 _EMBEDDING = 8
 _LOWEST = -1.0  # of a hyperbolic tangent
@@ -184,56 +183,6 @@ def _pooled(each: Array, present: Array) -> Array:
     return jnp.concatenate([mean, jnp.where(mask.any(axis=1), highest, 0.0)], axis=-1)
 
 
-_CHUNK = 48
-_BATCH = 8
-_FIRST_STEP = 0.5
-_NEGLIGIBLE = 1e-10
-_PERIOD = 40
-
-
-class TrainingSet(NamedTuple):
-    """The inputs of a net and the targets after each step (steps x workers x horizon x targets).
-
-    `train` and `held` are masks of the targets for gradients and for validation; `weight` (horizon x targets) is the
-    weight of a squared error.
-    """
-
-    seen: Seen
-    ahead: Array
-    train: Array
-    held: Array
-    weight: Array
-
-
-def training_set(seen: Seen, horizon: int, validation: float) -> TrainingSet:
-    """Pair every step with the steps after it, and hold a share of them out.
-
-    Some steps out of every 40 are held out, not the end of the history: bursts of interference come and go, and the
-    last minutes may have none or nothing else. Errors are weighted by the inverse error of the last value, so that no
-    target or step dominates; half of the weight goes to the first step.
-    """
-    own, present = np.asarray(seen.own), np.asarray(seen.present)
-    steps = len(own)
-    at = np.arange(steps)[:, None] + np.arange(1, horizon + 1)
-    then = np.minimum(at, steps - 1)
-    ahead = own[then].swapaxes(1, 2)
-    known = (present[then] & (at < steps)[..., None]).swapaxes(1, 2) & present[:, :, None]
-    held = (at % _PERIOD >= round(_PERIOD * (1 - validation)))[:, None, :]
-    naive = np.where(known[..., None], ahead - own[:, :, None, :], 0.0) ** 2
-    arrays = (jnp.asarray(each) for each in (ahead, known & ~held, known & held, _weight(naive, known)))
-    return TrainingSet(Seen(*(jnp.asarray(each) for each in seen)), *arrays)
-
-
-def _weight(naive: Floats, known: NDArray[np.bool_]) -> Floats:
-    """The weight of a squared error by step ahead and target; 0 where the last value is always right."""
-    horizon, targets = naive.shape[2:]
-    scale = naive.sum(axis=(0, 1)) / np.maximum(known.sum(axis=(0, 1)), 1)[:, None]
-    share = np.full(horizon, (1 - _FIRST_STEP) / max(horizon - 1, 1))
-    share[0] = _FIRST_STEP if horizon > 1 else 1.0
-    weight: Floats = np.where(scale > _NEGLIGIBLE, share[:, None] / np.maximum(scale, _NEGLIGIBLE), 0.0) / targets
-    return weight
-
-
 def make(settings: WorkerNetSettings, sizes: NetSizes, key: Array) -> WorkerNet:
     """A net that has learnt nothing yet."""
     if settings.net == "plain":
@@ -246,42 +195,3 @@ def make(settings: WorkerNetSettings, sizes: NetSizes, key: Array) -> WorkerNet:
 def run(net: WorkerNet, seen: Seen) -> tuple[NetState, Array]:
     """From a cold start over a whole history: the state at its end, and the predictions at every step."""
     return net(net.start(seen.present.shape[1]), seen)
-
-
-def chunk_loss(net: WorkerNet, data: TrainingSet, key: Array) -> Array:
-    """The error over some chunks of the history, drawn by the key, each from a cold start."""
-    length = min(_CHUNK, len(data.ahead))
-    first = jax.random.randint(key, (_BATCH,), 0, len(data.ahead) - length + 1)
-
-    def summed(start: Array) -> tuple[Array, Array]:
-        whole = (data.seen, data.ahead, data.train)
-        seen, ahead, counts = jax.tree.map(lambda each: jax.lax.dynamic_slice_in_dim(each, start, length), whole)
-        return _error(run(net, seen)[1], ahead, counts, data.weight)
-
-    errors, counts = jax.vmap(summed)(first)
-    return errors.sum() / jnp.maximum(counts.sum(), 1)
-
-
-def validation_loss(net: WorkerNet, data: TrainingSet) -> Array:
-    """The error on the held-out steps, in a run over the whole history."""
-    error, count = _error(run(net, data.seen)[1], data.ahead, data.held, data.weight)
-    return error / jnp.maximum(count, 1)
-
-
-def _error(predictions: Array, ahead: Array, counts: Array, weight: Array) -> tuple[Array, Array]:
-    squared = jnp.where(counts[..., None], (predictions - ahead) ** 2, 0.0)
-    return (squared * weight).sum(), counts.sum() / ahead.shape[2]
-
-
-@eqx.filter_jit
-def predictions(net: WorkerNet, seen: Seen) -> tuple[NetState, Array]:
-    """`run`, compiled."""
-    return run(net, seen)
-
-
-def residuals(net: WorkerNet, data: TrainingSet) -> list[list[Floats]]:
-    """The errors (truth less forecast, scaled) on the held-out steps, by step ahead and target."""
-    wrong = np.asarray(data.ahead - predictions(net, data.seen)[1], dtype=np.float64)
-    held = np.asarray(data.held)
-    horizon, targets = wrong.shape[2:]
-    return [[wrong[:, :, far, target][held[:, :, far]] for target in range(targets)] for far in range(horizon)]

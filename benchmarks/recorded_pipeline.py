@@ -1,0 +1,85 @@
+"""One of the pipelines that `benchmarks.record_workers` records, in a process and a Spark session of its own.
+
+    python -m benchmarks.recorded_pipeline NAME TRACE RATE SECONDS FOLDER
+
+It prints `ready` once its batches are short and its executors pinned, and runs until its standard input is closed.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+import foretide as ft
+from foretide.apps.experiment import pin_executors
+from foretide.workloads.keyed import Keyed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EXECUTORS = 2
+_WARM_SECONDS, _WARM_BATCHES = 4.0, 8
+_WARM_LIMIT = 150.0
+
+
+def topology(name: str, trace: str, rate: float, seconds: float) -> ft.Topology:
+    """Hashing that takes a while, then a second edge: work, queues and shuffles to measure."""
+
+    def digest(frame: DataFrame) -> DataFrame:
+        text = F.concat_ws("-", "key", "value", "row")
+        for _ in range(12):
+            text = F.sha2(text, 512)
+        return frame.select("key", text.alias("digest"))
+
+    curve = ft.Curve.from_trace(trace, seconds=seconds, mean_rate=rate, first=0, samples=900)
+    spout = ft.Spout("lines", ft.Replay(Keyed(seed=1), curve, partitions=EXECUTORS, max_rows=60_000))
+    digests = ft.Bolt("digest", digest, [ft.From("lines")], pool=2 * EXECUTORS)
+    letters = ft.Bolt(
+        "letters", lambda df: df.where("digest like 'a%'"), [ft.From("digest", ft.Fields("key"))], pool=EXECUTORS
+    )
+    return ft.Topology(name, [spout], [digests, letters])
+
+
+def main(name: str, trace: str, rate: float, seconds: float, folder: Path) -> None:
+    options = {"spark.sql.shuffle.partitions": str(EXECUTORS), "spark.executor.memory": "640m",
+               "spark.task.maxFailures": "16"}  # fmt: skip
+    spark = ft.session(f"local-cluster[{EXECUTORS},1,768]", f"foretide-{name}", options)
+    spark.sparkContext.setLogLevel("OFF")
+    settings = ft.RunSettings(
+        trigger="1 second",
+        monitoring=ft.MonitorSettings(
+            store=str(folder / f"{name}.db"), workers_every=1.0, machines_every=1.0, smoothing={}, rules=()
+        ),
+    )
+    pipeline = ft.submit(
+        spark, topology(name, trace, rate, seconds), ft.Parquet(f"{folder}/{name}"), f"{folder}/{name}-cp", settings
+    )
+    _warm(pipeline)
+    pin_executors(spark.sparkContext.applicationId)
+    print("ready", flush=True)
+    over = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+    while pipeline.running and not over.wait(0.5):
+        pass
+    pipeline.stop()
+    pipeline.raise_failure()
+    spark.stop()
+
+
+def _warm(pipeline: ft.Pipeline) -> None:
+    """Until batches are as short as they get on this machine."""
+    limit = time.monotonic() + _WARM_LIMIT
+    while pipeline.running and time.monotonic() < limit:
+        if sum(report.duration < _WARM_SECONDS for report in list(pipeline.reports)) >= _WARM_BATCHES:
+            return
+        time.sleep(0.2)
+
+
+if __name__ == "__main__":
+    name, trace, rate, seconds, folder = sys.argv[1:]
+    main(name, trace, float(rate), float(seconds), Path(folder))
