@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 FILE = Path(__file__).parent / "data" / "workers.parquet"
 STEP, HOLD_STEPS, DIGITS = 1.0, 10, 4
-_WARM_SECONDS = 400.0
+_WARM_SECONDS = 700.0
 PIPELINES = {"a": ("tweets-goog", "4000"), "b": ("taxi", "3000")}
 """The load curve of each, and its mean rate in rows per second."""
 
@@ -49,15 +49,18 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=90.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=FILE)
+    parser.add_argument("--folder", type=Path, help="keep all metrics in this folder")
     parser.add_argument("--real-time", action="store_true", help="one pipeline in real-time mode, over Kafka")
     options = parser.parse_args()
     plan = stresses(options.seed, options.minutes * 60, sorted(os.sched_getaffinity(0)))
     programs = {"live": ["benchmarks.recorded_real_time"]} if options.real_time else {
         name: ["benchmarks.recorded_pipeline", name, *curve] for name, curve in PIPELINES.items()
     }  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        begun = record(programs, plan, options.minutes * 60, Path(folder))
-        frame = recording([*programs], Path(folder), begun, options.minutes * 60)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        begun = record(programs, plan, options.minutes * 60, folder)
+        (folder / "begun").write_text(str(begun))
+        frame = recording([*programs], folder, begun, options.minutes * 60)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     frame.to_parquet(options.output, index=False, compression="zstd", compression_level=19)
     pd.DataFrame([asdict(each) for each in plan]).round(2).to_csv(options.output.with_suffix(".csv"), index=False)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 EXECUTORS = 2
-_WARM_SECONDS, _WARM_BATCHES = 4.0, 8
-_WARM_LIMIT = 150.0
+_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # several JVMs share a few cores
+_WARM_SECONDS, _WARM_BATCHES, _WARM_LIMIT = 6.0, 4, 300.0
 
 
 def topology(name: str, trace: str, rate: float, seconds: float) -> ft.Topology:
@@ -46,8 +46,13 @@ def topology(name: str, trace: str, rate: float, seconds: float) -> ft.Topology:
 
 
 def main(name: str, trace: str, rate: float, seconds: float, folder: Path) -> None:
-    options = {"spark.sql.shuffle.partitions": str(EXECUTORS), "spark.executor.memory": "640m",
-               "spark.task.maxFailures": "16"}  # fmt: skip
+    options = {
+        "spark.sql.shuffle.partitions": str(EXECUTORS),
+        "spark.executor.memory": "640m",
+        "spark.task.maxFailures": "16",
+        "spark.driver.extraJavaOptions": _JAVA,
+        "spark.executor.extraJavaOptions": _JAVA,
+    }
     spark = ft.session(f"local-cluster[{EXECUTORS},1,768]", f"foretide-{name}", options)
     spark.sparkContext.setLogLevel("OFF")
     settings = ft.RunSettings(
@@ -78,6 +83,7 @@ def _warm(pipeline: ft.Pipeline) -> None:
         if sum(report.duration < _WARM_SECONDS for report in list(pipeline.reports)) >= _WARM_BATCHES:
             return
         time.sleep(0.2)
+    pipeline.raise_failure()
 
 
 if __name__ == "__main__":

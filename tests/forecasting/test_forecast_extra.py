@@ -17,7 +17,10 @@ except foretide.errors.EnvironmentNotReadyError as error:
 @pytest.mark.parametrize(
     ("package", "job"),
     [
-        ("jax", "import foretide.forecasting.worker_forecaster"),
+        (
+            "jax",
+            "from foretide.forecasting.worker_model import WorkerModel; WorkerModel.trained(None, {}, 0, None)",
+        ),
         ("equinox", "import foretide.forecasting.key_net"),
     ],
 )
@@ -29,7 +32,7 @@ def test_without_the_extra_the_error_says_what_to_install(package, job):
 
 def test_the_simple_models_of_keys_need_no_extra():
     script = (
-        "import sys, foretide.forecasting.key_models, foretide.forecasting.worker_frames; print('jax' in sys.modules)"
+        "import sys, foretide.forecasting.key_models, foretide.forecasting.worker_cluster; print('jax' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -21,7 +21,7 @@ def frame(scale=1.0, cores=2.0):
 
 
 def test_every_portable_metric_is_in_the_catalogue():
-    assert PORTABLE <= CATALOGUE.keys()
+    assert CATALOGUE.keys() >= PORTABLE
 
 
 def test_scale_and_cores_do_not_matter():

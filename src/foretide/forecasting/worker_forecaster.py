@@ -12,6 +12,7 @@ Only training needs JAX: a trained net is followed in NumPy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,8 +45,10 @@ class WorkerForecaster:
 
     name: ClassVar[str] = "workers"
 
-    def __init__(self, seed: int, settings: WorkerNetSettings | None = None, machine: str = "") -> None:
-        self.settings = settings or WorkerNetSettings()
+    def __init__(
+        self, seed: int, settings: WorkerNetSettings | None = None, machine: str = "", *, trains: bool = True
+    ) -> None:
+        self.settings, self._trains = settings or WorkerNetSettings(), trains
         self.seed, self.machine = seed, machine
         self.trainings = 0
         self._since = 0
@@ -61,7 +64,7 @@ class WorkerForecaster:
             seen = [portable(frame, self.settings.targets) for frame in seen]
         self.frames = [*self.frames, *seen][-self.settings.keep :]
         self._since += len(seen)
-        if self._due():
+        if self._trains and self._due():
             self._since = 0
             if trainable(self.frames, self.settings.targets):
                 self.retrain()
@@ -98,9 +101,10 @@ class WorkerForecaster:
         last = self.frames[-1]
         if last is None:
             return {}
-        present = [name for name, worker in last.workers.items() if set(self.settings.targets) <= worker.keys()]
+        present = {name: worker.keys() & set(self.settings.targets) for name, worker in last.workers.items()}
+        present = {name: targets for name, targets in present.items() if targets}
         if self._live is None:
-            found: WorkerForecast = {name: self._last_values(name, horizon) for name in present}
+            found: WorkerForecast = {name: self._last_values(name, known, horizon) for name, known in present.items()}
         else:
             found = self._live.forecast(present, horizon)
         return plain_values(found) if self.settings.portable else found
@@ -151,18 +155,19 @@ class WorkerForecaster:
         due = self.settings.retrain_every if self._live else max(self.settings.first_training, MIN_TRAINING_STEPS)
         return 0 < due <= self._since
 
-    def _last_values(self, name: str, horizon: int) -> Mapping[str, SeriesForecast]:
+    def _last_values(self, name: str, targets: AbstractSet[str], horizon: int) -> Mapping[str, SeriesForecast]:
         rows = [frame.workers[name] for frame in self.frames if frame is not None and name in frame.workers]
         return {
             target: _last_value(np.array([row[target] for row in rows if target in row]), horizon)
             for target in self.settings.targets
+            if target in targets
         }
 
 
 def trainable(frames: Sequence[MachineFrame | None], targets: Sequence[str]) -> bool:
     """Whether there are enough frames, and some target changed."""
     workers = [each for frame in frames if frame is not None for each in frame.workers.values()]
-    seen = {tuple(each[target] for target in targets) for each in workers if set(targets) <= each.keys()}
+    seen = {known for each in workers if any(known := tuple(each.get(target, 0.0) for target in targets))}
     return len(frames) >= MIN_TRAINING_STEPS and len(seen) > 1
 
 
@@ -215,8 +220,8 @@ class _Live:
         self._states, self._prediction = self.model.step(self._states, row)
         return True
 
-    def forecast(self, present: Sequence[str], horizon: int) -> WorkerForecast:
-        """The next steps of some workers."""
+    def forecast(self, present: Mapping[str, AbstractSet[str]], horizon: int) -> WorkerForecast:
+        """The next steps of some targets of some workers."""
         mean, quantiles = _extended(self._prediction, self.model.errors, horizon)
         mean, quantiles = self.slots.unscaled(mean), self.slots.unscaled(quantiles)
         places = {name: self.slots.names.index(name) for name in present}
@@ -225,6 +230,7 @@ class _Live:
             name: {
                 target: SeriesForecast(mean[at][..., which], quantiles[at][..., which].T)
                 for which, target in enumerate(targets)
+                if target in present[name]
             }
             for name, at in places.items()
         }

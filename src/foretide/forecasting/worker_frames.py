@@ -269,7 +269,7 @@ class WorkerSlots:
     def take(self, frame: MachineFrame | None) -> Row:
         """The row of the next step. What was not measured keeps its last value."""
         everyone, wanted = {} if frame is None else frame.workers, set(self.scale.targets)
-        workers = {name: worker for name, worker in everyone.items() if wanted <= worker.keys()}
+        workers = {name: worker for name, worker in everyone.items() if wanted & worker.keys()}
         reset = self._assign(workers)
         put(self._machine, {} if frame is None else frame.machine, self.scale.machine_features)
         present = np.zeros(len(self.names), dtype=bool)

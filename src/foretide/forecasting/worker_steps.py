@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foretide.errors import ModelFolderError
-from foretide.forecasting.forecaster import Floats
 from foretide.forecasting.settings import WorkerNetSettings
 from foretide.forecasting.worker_frames import Row
 
-NetState = tuple[Floats, ...]
+Tensor = NDArray[Any]
+"""Weights and states, in single precision, and masks."""
+
+NetState = tuple[Tensor, ...]
 """The hidden state of a net, layer by layer."""
 
 LAYERS = 2
@@ -22,33 +26,33 @@ _LOWEST = -1.0  # of a hyperbolic tangent
 
 @dataclass(frozen=True, slots=True)
 class _Affine:
-    weight: Floats
-    bias: Floats
+    weight: Tensor
+    bias: Tensor
 
-    def __call__(self, value: Floats) -> Floats:
-        result: Floats = value @ self.weight + self.bias
+    def __call__(self, value: Tensor) -> Tensor:
+        result: Tensor = value @ self.weight + self.bias
         return result
 
 
 @dataclass(frozen=True, slots=True)
 class _Gru:
-    enter: Floats
-    recur: Floats
-    bias: Floats
+    enter: Tensor
+    recur: Tensor
+    bias: Tensor
 
-    def __call__(self, state: Floats, value: Floats, present: Floats) -> Floats:
+    def __call__(self, state: Tensor, value: Tensor, present: Tensor) -> Tensor:
         """The next state; a row keeps its state where it is not present."""
         reset, update, new = np.split(value @ self.enter + self.bias, 3, axis=-1)
         reset_too, update_too, new_too = np.split(state @ self.recur, 3, axis=-1)
         candidate = np.tanh(new + _sigmoid(reset + reset_too) * new_too)
-        moved: Floats = np.where(present, state + _sigmoid(update + update_too) * (candidate - state), state)
+        moved: Tensor = np.where(present, state + _sigmoid(update + update_too) * (candidate - state), state)
         return moved
 
 
 class StepNet:
     """A net with given weights: `weights_of` of the nets in `worker_nets`, in that order."""
 
-    def __init__(self, settings: WorkerNetSettings, weights: Sequence[Floats]) -> None:
+    def __init__(self, settings: WorkerNetSettings, weights: Sequence[Tensor]) -> None:
         if len(weights) != _TENSORS[settings.net] or np.shape(weights[-3]) != (3 * settings.hidden,):
             raise ModelFolderError(f"the saved weights are those of another net than '{settings.net}'; train a new one")
         self.settings, self.weights = settings, [np.asarray(each, dtype=np.float32) for each in weights]
@@ -68,7 +72,7 @@ class StepNet:
         )
         return {"interference": single + every, "plain": every, "flat": single}[self.settings.net]
 
-    def step(self, state: NetState, row: Row) -> tuple[NetState, Floats]:
+    def step(self, state: NetState, row: Row) -> tuple[NetState, Tensor]:
         """The state after a step, and the scaled targets ahead: slots x steps x targets."""
         present, everyone = row.present[:, None], np.ones((1, 1), dtype=bool)
         if self.settings.net == "flat":
@@ -86,17 +90,17 @@ class StepNet:
         workers, memory = _advance(self._workers, state[len(around) :], inputs, present)
         return around + workers, self._ahead(self._head(np.concatenate([memory, own], axis=-1)), row)
 
-    def _ahead(self, raw: Floats, row: Row) -> Floats:
+    def _ahead(self, raw: Tensor, row: Row) -> Tensor:
         horizon, targets = self.settings.horizon, len(self.settings.targets)
         shaped = raw.reshape(-1, horizon, targets)
         return _sigmoid(shaped) if self.settings.sigmoid else row.own[:, None, :] + shaped
 
 
-def _stack(tensors: Iterator[Floats]) -> tuple[_Gru, ...]:
+def _stack(tensors: Iterator[Tensor]) -> tuple[_Gru, ...]:
     return tuple(_Gru(next(tensors), next(tensors), next(tensors)) for _ in range(LAYERS))
 
 
-def _advance(layers: Sequence[_Gru], state: NetState, value: Floats, present: Floats) -> tuple[NetState, Floats]:
+def _advance(layers: Sequence[_Gru], state: NetState, value: Tensor, present: Tensor) -> tuple[NetState, Tensor]:
     """The states after a step, and the output of the last layer."""
     after = []
     for layer, before in zip(layers, state, strict=True):
@@ -105,13 +109,13 @@ def _advance(layers: Sequence[_Gru], state: NetState, value: Floats, present: Fl
     return tuple(after), value
 
 
-def _pooled(each: Floats, present: Floats) -> Floats:
+def _pooled(each: Tensor, present: Tensor) -> Tensor:
     """Mean and maximum over the present workers; zeros when there is none."""
     mean = np.where(present, each, 0.0).sum(axis=0) / max(int(present.sum()), 1)
     highest = np.where(present, each, _LOWEST).max(axis=0)
     return np.concatenate([mean, highest if present.any() else np.zeros_like(highest)])
 
 
-def _sigmoid(value: Floats) -> Floats:
-    result: Floats = 0.5 * (1.0 + np.tanh(0.5 * value))
+def _sigmoid(value: Tensor) -> Tensor:
+    result: Tensor = 0.5 * (1.0 + np.tanh(0.5 * value))
     return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -49,7 +49,7 @@ class TrainedNets(NamedTuple):
 
 
 def train(
-    settings: WorkerNetSettings, machines: Sequence[Row], key: Array, before: Sequence[Sequence[Floats]] = ()
+    settings: WorkerNetSettings, machines: Sequence[Row], key: Array, before: Sequence[Sequence[Any]] = ()
 ) -> TrainedNets:
     """Train on the histories of some machines: from scratch, or further from the weights `before` where they fit."""
     data = training_set(machines, settings.horizon, settings.budget.validation)
@@ -90,7 +90,8 @@ def _side_by_side(machines: Sequence[Row]) -> Row:
         return np.pad(each, [(0, more - size) for more, size in zip(wanted, each.shape, strict=True)])
 
     machine, workers, own, present, _ = zip(*machines, strict=True)
-    return Row(*(np.stack([padded(each) for each in part]) for part in (machine, workers, own, present)))
+    parts: list[Any] = [np.stack([padded(each) for each in part]) for part in (machine, workers, own, present)]
+    return Row(*parts)
 
 
 def _weight(naive: Floats, known: NDArray[np.bool_]) -> Floats:
@@ -154,7 +155,7 @@ def _sizes(settings: WorkerNetSettings, seen: Seen) -> NetSizes:
     return NetSizes(seen.machine.shape[-1], seen.workers.shape[-1], targets, settings.horizon, slots, settings.hidden)
 
 
-def _loaded(start: Callable[[Array], WorkerNet], weights: Sequence[Floats]) -> WorkerNet | None:
+def _loaded(start: Callable[[Array], WorkerNet], weights: Sequence[Any]) -> WorkerNet | None:
     """The net with earlier weights, unless features were added or removed since."""
     try:
         return with_weights(start(jax.random.key(0)), weights)

@@ -11,18 +11,30 @@ from annotated_types import Ge, Gt, Interval
 from typing_extensions import Doc
 
 from foretide.bounds import Bounded, OneOf, Scope
-from foretide.control.policies.worker_health import HEALTH_METRICS
 from foretide.durations import Seconds
 from foretide.forecasting.load.registry import LAST_VALUE, NUMPY_MODELS
-from foretide.forecasting.settings import WorkerNetSettings
+from foretide.forecasting.settings import TrainingBudget, WorkerNetSettings
+from foretide.metrics.from_batch import SLOWNESS
 
 LIGHT_MODELS: tuple[str, ...] = (*NUMPY_MODELS, "neural net")
 """Models that, once fitted in another process, are updated here from their state without fitting anything."""
 
 
-def _net() -> WorkerNetSettings:
-    targets = tuple(each.metric for each in HEALTH_METRICS)
-    return WorkerNetSettings(targets=targets, process_features=frozenset(), keep=720)
+WORKER_TARGETS = (
+    SLOWNESS,
+    "worker_tuple_execution_time_ms",
+    "worker_inbound_queuing_time_ms",
+    "worker_outbound_batch_sending_time_ms",
+    "worker_cpu_user_percent",
+)
+"""What the policies compare workers by, where it is known between batches, and the targets of predictive-control."""
+
+
+def worker_net() -> WorkerNetSettings:
+    """The net that forecasts workers live, and that comes with Foretide."""
+    return WorkerNetSettings(
+        targets=WORKER_TARGETS, portable=True, horizon=8, hidden=16, keep=1800, budget=TrainingBudget(kept=3)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +92,11 @@ class ForecastSettings(Bounded):
         bool, Doc("Whether workers are forecast by a net in a process of its own, if its packages are installed.")
     ] = True
     worker_step: Annotated[
-        Seconds, Gt(0), Doc("Seconds of a step of the workers, about the time between two readings."), Scope.PYTHON_ONLY
-    ] = 5.0
+        Seconds,
+        Gt(0),
+        Doc("Seconds of a step of the workers. The net that comes along was trained for the default."),
+        Scope.PYTHON_ONLY,
+    ] = 2.0
     workers_min_history: Annotated[
         Seconds, Gt(0), Doc("Seconds of workers' metrics before a net is trained."), Scope.PYTHON_ONLY
     ] = 900.0
@@ -101,7 +116,7 @@ class ForecastSettings(Bounded):
         WorkerNetSettings,
         Doc("Which net forecasts workers, of which metrics, how many steps ahead, and how long it may train."),
         Scope.PYTHON_ONLY,
-    ] = field(default_factory=_net)
+    ] = field(default_factory=worker_net)
 
     def conflicts(self) -> Iterator[str]:
         """Horizons and seasons that do not fit the step, no models, and too little history."""

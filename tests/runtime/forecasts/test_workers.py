@@ -141,13 +141,13 @@ def test_a_saved_net_answers_from_its_own_process_and_its_end_is_survived(saved)
 def test_a_damaged_net_is_said_and_trained_anew(tmp_path):
     (tmp_path / "model.json").write_text("{")
     process = WorkerNetProcess(WorkerNetRequest(NET, 1, 10, 10, 0.2, folder=tmp_path))
-    assert "a new one is trained" in next(iter(process.restore()))["problem"]
+    assert "a new one is used" in next(iter(process.restore()))["problem"]
     assert process.model is None
 
 
 def test_a_training_without_anything_to_learn_from_is_said():
     process = WorkerNetProcess(WorkerNetRequest(NET, 1, 60, 100, 0.2))
-    still = MachineFrame({"m": 1.0}, {"w": dict.fromkeys(TARGETS, 1.0)})
+    still = {"host": MachineFrame({"m": 1.0}, {"w": dict.fromkeys(TARGETS, 1.0)})}
     news = [message for number in range(60) for message in process.learn(number, still)]
     process.wait()
     news += process.outcome()
@@ -184,7 +184,7 @@ def test_a_process_that_says_nothing_and_takes_nothing_stops_nobody():
 
 def test_errors_are_shares_of_those_of_the_last_value():
     values = np.random.default_rng(1).uniform(1, 9, 40)
-    frames = [MachineFrame({}, {"w": {"t": value}}) for value in values]
+    frames = [{"host": MachineFrame({}, {"w": {"t": value}})} for value in values]
     perfect = [{"w": np.array([[value]])} for value in [*values[1:], 0.0]]
     last = [{"w": np.array([[value]])} for value in values]
     assert relative_errors(frames, perfect, ["t"]) == pytest.approx([0.0])
@@ -211,18 +211,47 @@ def test_a_frame_holds_all_of_a_step_and_silence_is_a_gap():
         assert frames.add(sample) == []
     first, gap = frames.add(worker(11.0, 2.0))
     assert gap is None
-    assert first.workers == {"1": {"worker_slowness": 1.5}}
-    assert first.machine == {"machine_cpu_busy_percent of host": 80.0}
+    assert first == {"host": MachineFrame({"machine_cpu_busy_percent": 80.0}, {"1": {"worker_slowness": 1.5}})}
     assert frames.last == 1
     assert frames.pass_time(16.0) == []
     (second,) = frames.pass_time(16.5)
-    assert second.workers == {"1": {"worker_slowness": 2.0}}
+    assert second == {"": MachineFrame({}, {"1": {"worker_slowness": 2.0}})}
     assert frames.add(worker(14.9, 9.0)) == []
     assert frames.add(worker(22.0, 3.0)) == []
     gap, third = frames.pass_time(27.0)
     assert gap is None
-    assert third.workers == {"1": {"worker_slowness": 3.0}}
+    assert third[""].workers == {"1": {"worker_slowness": 3.0}}
     assert len(frames.whole) == 5
+
+
+def test_each_machine_has_a_frame_of_its_own():
+    asked = []
+
+    def hosts():
+        asked.append(True)
+        return {"1": "a", "2": "a", "3": "b"}
+
+    frames = WorkerFrames(5.0, keep=100, hosts=hosts)
+    for at in (1.0, 6.0, 11.0):
+        for name in ("1", "2", "3"):
+            frames.add(worker(at, float(name), name=name))
+        for host in ("a", "b", "c"):
+            frames.add(Sample("machine_cpu_busy_percent", host, at, float(ord(host))))
+    first, second = frames.whole
+    assert first == second
+    assert {name: (set(frame.workers), frame.machine) for name, frame in first.items()} == {
+        "a": ({"1", "2"}, {"machine_cpu_busy_percent": 97.0}),
+        "b": ({"3"}, {"machine_cpu_busy_percent": 98.0}),
+    }
+    assert len(asked) == 1
+
+
+def test_one_host_under_two_names_is_one_machine():
+    frames = WorkerFrames(5.0, keep=100, hosts=lambda: {"1": "10.0.0.7"})
+    frames.add(worker(1.0, 1.0))
+    frames.add(Sample("machine_cpu_busy_percent", "host", 1.0, 50.0))
+    (frame,) = frames.pass_time(20.0)[:1]
+    assert frame == {"host": MachineFrame({"machine_cpu_busy_percent": 50.0}, {"1": {"worker_slowness": 1.0}})}
 
 
 def test_frames_survive_a_clock_that_jumps():

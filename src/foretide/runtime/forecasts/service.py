@@ -27,7 +27,7 @@ from foretide.metrics.metric import Sample
 from foretide.metrics.snapshot import Key
 from foretide.runtime.forecasts.load import fit_command
 from foretide.runtime.forecasts.loads import History, LiveLoads, Problems
-from foretide.runtime.forecasts.workers import LiveWorkerForecast
+from foretide.runtime.forecasts.workers import Hosts, LiveWorkerForecast
 from foretide.runtime.processes import Command
 from foretide.runtime.threads import Worker
 from foretide.settings.forecasts import ForecastSettings
@@ -53,14 +53,15 @@ class ForecastService:
         *,
         clock: Callable[[], float] = time.time,
         command: Command = fit_command,
+        hosts: Hosts = dict,
     ) -> None:
-        """Read and start nothing yet; the arguments are as for `LiveLoads`."""
+        """Read and start nothing yet; the arguments are as for `LiveLoads`; `hosts` tells the machine of a worker."""
         self.settings = settings or ForecastSettings()
         self.loads = LiveLoads(self.settings, folder, history, self._report, command)
         self.forecasters: list[LiveLoads | LiveWorkerForecast] = [self.loads]
         if self.settings.workers:
             models = None if folder is None else folder / "workers"
-            self.forecasters.append(LiveWorkerForecast(self.settings, models, self._report))
+            self.forecasters.append(LiveWorkerForecast(self.settings, models, self._report, hosts=hosts))
         self._metrics = frozenset().union(*(each.metrics for each in self.forecasters))
         self._clock, self._pending = clock, deque[Sample](maxlen=_MAX_PENDING)
         self._problems, self._log = Problems(), deque[str](maxlen=_MAX_LOG)

@@ -1,9 +1,10 @@
-"""The process that forecasts workers by a net: the pipeline itself never loads JAX.
+"""The process that forecasts workers by a net: the pipeline itself never loads JAX, nor does this without training.
 
     python -m foretide.runtime.forecasts.worker_process
 
-The first line on the standard input is a `WorkerNetRequest`, each further one a frame. The answers are the forecasts of
-each worker and the outcomes of trainings. The net trains in a thread while the present one goes on answering.
+The first line on the standard input is a `WorkerNetRequest`, each further one the frames of a step. The answers are the
+forecasts of each worker and the outcomes of trainings. The process begins with the net of an earlier run, or else with
+the one that comes with Foretide, and trains it further on what it sees, in a thread while the present one answers.
 """
 
 from __future__ import annotations
@@ -13,20 +14,21 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from foretide.errors import ForetideError, NotEnoughHistoryError
 from foretide.forecasting.forecaster import Floats, rmse
+from foretide.forecasting.pretrained import pretrained_workers
 from foretide.forecasting.saved import load_state, save_state
-from foretide.forecasting.settings import WorkerNetSettings
+from foretide.forecasting.settings import WorkerNetSettings, nets_installed
+from foretide.forecasting.worker_cluster import ClusterForecaster, ClusterFrame
 from foretide.forecasting.worker_frames import MachineFrame, WorkerForecast
 from foretide.runtime.processes import Message, serve
 
-Frame = MachineFrame | None
+Frame = ClusterFrame | None
 Means = Mapping[str, Floats]
-"""The forecasts after a frame: steps x targets of each worker."""
+"""The forecasts after a frame: steps x targets of each worker; NaN for a target that was not measured."""
 
 SLACK_STEPS = 3
 """Steps beyond the horizon, so that an answer serves until the next one comes."""
@@ -56,9 +58,11 @@ class WorkerNetRequest:
 
 
 def frame_message(number: int, frame: Frame) -> Message:
-    """A frame as a message to the process."""
-    content = None if frame is None else {"machine": dict(frame.machine), "workers": dict(frame.workers)}
-    return {"step": number, "frame": content}
+    """A step as a message to the process."""
+    machines = None if frame is None else {
+        name: {"machine": dict(each.machine), "workers": dict(each.workers)} for name, each in frame.items()
+    }  # fmt: skip
+    return {"step": number, "machines": machines}
 
 
 def relative_errors(frames: Sequence[Frame], means: Sequence[Means | None], targets: Sequence[str]) -> Floats | None:
@@ -77,25 +81,28 @@ def relative_errors(frames: Sequence[Frame], means: Sequence[Means | None], targ
                     rows.append((mean, last, truth))
     if len(rows) < _MIN_PAIRS:
         return None
-    mean, last, truth = (np.array(each).T for each in zip(*rows, strict=True))
-    own, naive = (np.array([rmse(*pair) for pair in zip(each, truth, strict=True)]) for each in (mean, last))
-    shares: Floats = np.where(naive > 0, own / np.where(naive > 0, naive, 1.0), np.where(own > 0, np.inf, 1.0))
-    return shares
+    by_target = np.moveaxis(np.array(rows), 2, 0)
+    pairs = [each[np.isfinite(each).all(axis=1)] for each in by_target]
+    return np.array([_share(each) for each in pairs if len(each) >= _MIN_PAIRS])
 
 
-def _targets(frame: MachineFrame, targets: Sequence[str]) -> dict[str, Floats]:
-    return {
-        name: np.array([worker[target] for target in targets])
-        for name, worker in frame.workers.items()
-        if set(targets) <= worker.keys()
-    }
+def _share(rows: Floats) -> float:
+    """The RMSE of forecasts as a share of that of last values; rows of forecast, last value and truth."""
+    own, naive = (rmse(rows[:, which], rows[:, 2]) for which in (0, 1))
+    return own / naive if naive > 0 else float(np.inf if own > 0 else 1.0)
+
+
+def _targets(frame: ClusterFrame, targets: Sequence[str]) -> dict[str, Floats]:
+    workers = {name: each for machine in frame.values() for name, each in machine.workers.items()}
+    found = {name: np.array([each.get(target, np.nan) for target in targets]) for name, each in workers.items()}
+    return {name: values for name, values in found.items() if np.isfinite(values).any()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     """A newly trained net, its forecasts of the held-out frames, and the number of frames seen when it was started."""
 
-    model: Any
+    model: ClusterForecaster
     means: list[Means | None]
     seen: int
 
@@ -108,8 +115,9 @@ class WorkerNetProcess:
         self.net = replace(request.net, first_training=_NEVER, retrain_every=0)
         self.frames: deque[Frame] = deque(maxlen=request.net.keep)
         self.means: deque[Means | None] = deque(maxlen=request.net.keep)
-        self.model: Any = None
+        self.model: ClusterForecaster | None = None
         self.trainings = 0
+        self._may_train = nets_installed()
         self._since_training = _NEVER // 2
         self._trained: _Candidate | str | None = None
         self._thread: threading.Thread | None = None
@@ -117,8 +125,10 @@ class WorkerNetProcess:
 
     def answer(self, message: Message) -> Iterator[Message]:
         """Learn the frame of a message."""
-        content = message["frame"]
-        frame = None if content is None else MachineFrame(content["machine"], content["workers"])
+        content = message["machines"]
+        frame = None if content is None else {
+            name: MachineFrame(each["machine"], each["workers"]) for name, each in content.items()
+        }  # fmt: skip
         return self.learn(message["step"], frame)
 
     def learn(self, number: int, frame: Frame) -> Iterator[Message]:
@@ -131,7 +141,7 @@ class WorkerNetProcess:
         yield from self.outcome()
         if ahead:
             yield _forecast_message(number, ahead, self.net)
-        enough = len(self.frames) >= self.request.first_training
+        enough = self._may_train and len(self.frames) >= self.request.first_training
         if self._thread is None and enough and self._since_training >= self.request.train_every:
             self.train()
 
@@ -139,8 +149,7 @@ class WorkerNetProcess:
         if self.model is None:
             return None
         self.model.learn([frame])
-        found: WorkerForecast = self.model.forecast(self.net.horizon + SLACK_STEPS)
-        return found
+        return self.model.forecast(self.net.horizon + SLACK_STEPS)
 
     # ---- training
 
@@ -153,7 +162,8 @@ class WorkerNetProcess:
     def _train(self, frames: list[Frame], seen: int) -> None:
         try:
             held_out = max(self.net.horizon * 2, round(self.request.held_out * len(frames)))
-            model = self._new_model(self.request.seed + self.trainings)
+            before = None if self.model is None else self.model.model
+            model = ClusterForecaster(self.request.seed + self.trainings, self.net, before)
             model.learn(frames[:-held_out])
             model.retrain()
             means: list[Means | None] = []
@@ -165,11 +175,6 @@ class WorkerNetProcess:
             self._trained = f"no net of the workers was trained: {error}"
         except Exception as error:  # noqa: BLE001 - a failed training must not end the answers
             self._trained = f"training the net of the workers failed: {error!r}"
-
-    def _new_model(self, seed: int) -> Any:
-        from foretide.forecasting.worker_forecaster import WorkerForecaster  # noqa: PLC0415 - of an extra
-
-        return WorkerForecaster(seed, self.net)
 
     def wait(self) -> None:
         """Wait for the training that is under way."""
@@ -220,26 +225,35 @@ class WorkerNetProcess:
         return None
 
     def restore(self) -> Iterator[Message]:
-        """Continue with a saved net, if there is one; returns what is wrong with it."""
-        folder = self.request.folder
-        problem = None
-        if folder is not None and (folder / "model.json").exists():
-            try:
-                state, description = load_state(folder)
-                if description.get("targets") == list(self.net.targets):
-                    model = self._new_model(self.request.seed)
-                    model.restore(state)
-                    self.model, self._since_training = model, 0
-                else:
-                    problem = "the saved net of the workers has other targets; a new one is trained"
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with the folder, a new net is trained
-                problem = f"the saved net of the workers cannot be used, a new one is trained: {error}"
+        """Continue with a saved net, else with the one that comes along; returns what is wrong with the saved one."""
+        self.model, problem = self._saved()
+        if self.model is not None:
+            self._since_training = 0
+        elif (model := pretrained_workers(self.net)) is not None:
+            self.model = ClusterForecaster(self.request.seed, self.net, model)
         yield {"problem": problem}
+
+    def _saved(self) -> tuple[ClusterForecaster | None, str | None]:
+        folder = self.request.folder
+        if folder is None or not (folder / "model.json").exists():
+            return None, None
+        try:
+            state, description = load_state(folder)
+            if description.get("targets") != list(self.net.targets):
+                return None, "the saved net of the workers has other targets; a new one is used"
+            model = ClusterForecaster(self.request.seed, self.net)
+            model.restore(state)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the folder, another net is used
+            return None, f"the saved net of the workers cannot be used, a new one is used: {error}"
+        return model, None
 
 
 def _means(ahead: WorkerForecast, net: WorkerNetSettings) -> Means:
+    nothing = np.full(net.horizon, np.nan)
     return {
-        worker: np.stack([each[target].mean[: net.horizon] for target in net.targets], axis=1)
+        worker: np.stack(
+            [each[target].mean[: net.horizon] if target in each else nothing for target in net.targets], axis=1
+        )
         for worker, each in ahead.items()
     }
 
@@ -248,7 +262,7 @@ def _forecast_message(number: int, ahead: WorkerForecast, net: WorkerNetSettings
     workers = {
         worker: {
             target: {"mean": each[target].mean.tolist(), "quantiles": each[target].quantiles.tolist()}
-            for target in net.targets
+            for target in each
         }
         for worker, each in ahead.items()
     }

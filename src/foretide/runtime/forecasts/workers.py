@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from foretide.control.world.world import Forecast, ForecastPoint
 from foretide.forecasting.forecaster import LEVELS
+from foretide.forecasting.pretrained import has_pretrained_workers
 from foretide.forecasting.series import TimeSteps
 from foretide.forecasting.settings import nets_installed
 from foretide.forecasting.worker_frames import MachineFrame
@@ -29,6 +30,9 @@ MISSING = (
     "workers are not forecast: JAX, Equinox and Optax are not installed (pip install 'foretide[forecast]'); "
     "the load is forecast without them"
 )
+Hosts = Callable[[], Mapping[str, str]]
+"""Tells the machine of each worker."""
+
 COMMAND = (sys.executable, "-m", "foretide.runtime.forecasts.worker_process")
 _WORKER_METRICS, _MACHINE_METRICS = (
     frozenset(metric.name for metric in at_level(level))
@@ -37,18 +41,18 @@ _WORKER_METRICS, _MACHINE_METRICS = (
 )
 _LEVELS = tuple(float(level) for level in LEVELS)
 _RETRY_SECONDS = 300.0
+_NO_HOST = ""
 _MAX_GAP = 60
 
 
 class WorkerFrames:
-    """The newest value of every metric in each step. One net sees all workers, whatever machine they are on.
+    """The newest value of every metric in each step, machine by machine."""
 
-    Metrics of a machine carry its name, so that those of several machines stay apart.
-    """
-
-    def __init__(self, step: float, keep: int) -> None:
+    def __init__(self, step: float, keep: int, hosts: Hosts = dict) -> None:
+        """`hosts` is asked for the machine of each worker when a worker appears that is not known."""
         self.whole: deque[Frame] = deque(maxlen=keep)
         self._steps: TimeSteps[Sample] = TimeSteps(step, _MAX_GAP)
+        self._ask_hosts, self._hosts = hosts, dict[str, str]()
 
     @property
     def last(self) -> int | None:
@@ -68,20 +72,32 @@ class WorkerFrames:
         return self._closed(self._steps.pass_time(now))
 
     def _closed(self, steps: Iterable[Sequence[Sample] | None]) -> list[Frame]:
-        frames = [None if samples is None else _frame(samples) for samples in steps]
+        frames = [None if samples is None else self._frame(samples) for samples in steps]
         self.whole.extend(frames)
         return frames
 
+    def _frame(self, samples: Sequence[Sample]) -> Frame:
+        machines: dict[str, dict[str, float]] = {}
+        workers: dict[str, dict[str, float]] = {}
+        for sample in samples:
+            into = workers if sample.metric in _WORKER_METRICS else machines
+            into.setdefault(sample.subject, {})[sample.metric] = sample.value
+        places = self._places(workers, machines)
+        return {
+            machine: MachineFrame(
+                machines.get(machine, {}), {name: each for name, each in workers.items() if places[name] == machine}
+            )
+            for machine in {*places.values()}
+        }
 
-def _frame(samples: Sequence[Sample]) -> MachineFrame:
-    machine: dict[str, float] = {}
-    workers: dict[str, dict[str, float]] = {}
-    for sample in samples:
-        if sample.metric in _WORKER_METRICS:
-            workers.setdefault(sample.subject, {})[sample.metric] = sample.value
-        else:
-            machine[f"{sample.metric} of {sample.subject}"] = sample.value
-    return MachineFrame(machine, workers)
+    def _places(self, workers: Iterable[str], machines: Collection[str]) -> dict[str, str]:
+        """The machine of each worker. The only machine that is measured is that of workers on the only host."""
+        if any(worker not in self._hosts for worker in workers):
+            self._hosts = dict.fromkeys(workers, _NO_HOST) | {**self._ask_hosts()}
+        places = {worker: self._hosts[worker] for worker in workers}
+        if len({*places.values()}) == 1 and len(machines) == 1:
+            return dict.fromkeys(places, *machines)
+        return places
 
 
 class LiveWorkerForecast:
@@ -95,11 +111,13 @@ class LiveWorkerForecast:
         folder: Path | None,
         report: Callable[[str], None] = lambda _: None,
         command: Sequence[str] = COMMAND,
+        hosts: Hosts = dict,
     ) -> None:
         self.settings, self.folder = settings, folder
         self.process = JsonProcess("workers", command, self._on_message, _RETRY_SECONDS)
-        self._report, self._able = report, nets_installed()
-        self._frames = WorkerFrames(settings.worker_step, settings.net.keep)
+        self._report, self._ready = report, has_pretrained_workers(settings.net)
+        self._able = self._ready or nets_installed()
+        self._frames = WorkerFrames(settings.worker_step, settings.net.keep, hosts)
         self._answer: Message | None = None
 
     @property
@@ -142,10 +160,13 @@ class LiveWorkerForecast:
     def _has_enough(self) -> bool:
         """Whether a net has enough to learn from, and workers to compare: a lone worker has no peers."""
         whole = self._frames.whole
-        if max((len(frame.workers) for frame in whole if frame is not None), default=0) <= 1:
+        counts = (sum(len(each.workers) for each in frame.values()) for frame in whole if frame is not None)
+        if max(counts, default=0) <= 1:
             return False
         saved = self.folder is not None and (self.folder / "model.json").exists()
-        return len(whole) >= (1 if saved else self.settings.workers_min_history / self.settings.worker_step)
+        return len(whole) >= (
+            1 if saved or self._ready else self.settings.workers_min_history / self.settings.worker_step
+        )
 
     def _request(self) -> WorkerNetRequest:
         settings = self.settings

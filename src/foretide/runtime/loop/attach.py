@@ -131,7 +131,7 @@ def _attach(
 ) -> Controller:
     """Make all parts, and only then subscribe and start them."""
     follower = running.follower
-    forecasts = _forecasts(follower, settings)
+    forecasts = _forecasts(follower, settings, executors)
     joins = _joins(follower, settings, monitor.put)
     observer = Observer(follower, executors, joins)
     watch = BatchWatch.of(follower, executors, monitor)
@@ -162,11 +162,11 @@ def _attach(
     return controller.start()
 
 
-def _forecasts(follower: Follower, settings: Settings) -> ForecastService:
+def _forecasts(follower: Follower, settings: Settings, executors: Executors) -> ForecastService:
     forecasts = settings.forecasts
     if forecasts.spouts is None:
         forecasts = replace(forecasts, spouts=tuple(spout.id for spout in follower.topology.spouts))
-    return ForecastService(forecasts, folder=_models_folder(follower))
+    return ForecastService(forecasts, folder=_models_folder(follower), hosts=executors.executors)
 
 
 def _joins(follower: Follower, settings: Settings, put: Callable[[list[Sample]], None]) -> Joins | None:
