@@ -20,6 +20,7 @@ ALL = (
     "store_growth",
     "forecasting",
     "forecasting_nets",
+    "workers",
     "planning",
     "simulation",
     "control",

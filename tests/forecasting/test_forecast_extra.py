@@ -19,9 +19,12 @@ except foretide.errors.EnvironmentNotReadyError as error:
     [
         (
             "jax",
-            "from foretide.forecasting.worker_model import WorkerModel; WorkerModel.trained(None, {}, 0, None)",
+            "from foretide.forecasting.worker_model import WorkerModel; WorkerModel.trained(None, {}, (0, 0))",
         ),
-        ("equinox", "import foretide.forecasting.key_net"),
+        (
+            "equinox",
+            "from foretide.forecasting.key_net import KeyNet; net = KeyNet(1); net.learn([{1: 2}] * 20); net.retrain()",
+        ),
     ],
 )
 def test_without_the_extra_the_error_says_what_to_install(package, job):

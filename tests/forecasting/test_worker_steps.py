@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from foretide.errors import ModelFolderError
+from foretide.forecasting.key_net import predicted_shares
 from foretide.forecasting.settings import WorkerNetSettings
 from foretide.forecasting.worker_frames import Row
 from foretide.forecasting.worker_steps import StepNet
@@ -46,3 +47,13 @@ def test_every_step_in_numpy_is_that_of_jax(kind, as_printed):
 def test_the_weights_of_another_net_are_refused():
     with pytest.raises(ModelFolderError, match="another net"):
         StepNet(WorkerNetSettings(net="plain"), [np.zeros(3)] * 18)
+
+
+def test_the_net_of_keys_in_numpy_is_that_of_jax():
+    training = pytest.importorskip("foretide.forecasting.key_training")
+    net = training.KeyEncoderDecoder(6, 3, key=jax.random.key(2))
+    weights = [each + 0.1 for each in nets.weights_of(net)]
+    rng = np.random.default_rng(5)
+    inputs, last = rng.normal(size=(7, 20, 3)).astype(np.float32), rng.normal(size=20).astype(np.float32)
+    expected = jax.nn.softmax(nets.with_weights(net, weights)(inputs, last), axis=-1)
+    np.testing.assert_allclose(predicted_shares(weights, inputs, last, 3), np.asarray(expected), rtol=1e-4)

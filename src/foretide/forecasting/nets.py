@@ -108,6 +108,15 @@ class Affine(eqx.Module):
         return value @ self.weight + self.bias
 
 
+Seed = tuple[int, int]
+"""The seed of a forecaster, and the number of its training."""
+
+
+def seeded(seed: Seed) -> Array:
+    """The random key of a training."""
+    return jax.random.fold_in(jax.random.key(seed[0]), seed[1])
+
+
 Loss = Callable[[Any, Any, Array], Array]
 """Net, data and a random key in; the loss of one gradient step out. No closure, so that it compiles once."""
 

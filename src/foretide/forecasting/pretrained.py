@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from foretide.forecasting.forecaster import Floats
 from foretide.forecasting.saved import load_state
-from foretide.forecasting.settings import WorkerNetSettings
+from foretide.forecasting.settings import KeyNetSettings, WorkerNetSettings
 from foretide.forecasting.worker_model import WorkerModel
 
 FOLDER = Path(__file__).parent / "nets"
@@ -26,6 +27,14 @@ def pretrained_workers(settings: WorkerNetSettings) -> WorkerModel | None:
     state, about = load_state(FOLDER / "workers")
     same = all(about[name] == value for name, value in shape_of(settings).items())
     return WorkerModel.restored(settings, state) if same else None
+
+
+def pretrained_keys(settings: KeyNetSettings) -> list[Floats] | None:
+    """The weights of the net of keys, if they are of that size."""
+    if not (FOLDER / "keys" / "model.json").exists():
+        return None
+    state, about = load_state(FOLDER / "keys")
+    return [state[name] for name in sorted(state)] if about["hidden"] == settings.hidden else None
 
 
 def shape_of(settings: WorkerNetSettings) -> dict[str, object]:

@@ -48,7 +48,7 @@ class ClusterForecaster:
         histories = {name: each.frames for name, each in self.machines.items()}
         if not any(trainable(frames, self.settings.targets) for frames in histories.values()):
             raise NotEnoughHistoryError("the workers of no machine have been seen long enough, or nothing changed")
-        self.model = WorkerModel.trained(self.settings, histories, self.seed + (self.trainings << 32), self.model)
+        self.model = WorkerModel.trained(self.settings, histories, (self.seed, self.trainings), self.model)
         self.trainings += 1
         for follower in self.machines.values():
             follower.adopt(self.model)

@@ -82,7 +82,7 @@ class WorkerForecaster:
                 f"a net cannot be trained on {len(self.frames)} steps in which no "
                 f"{' or '.join(self.settings.targets)} of a worker changed"
             )
-        seed = self.seed + (self.trainings << 32)
+        seed = (self.seed, self.trainings)
         self.adopt(WorkerModel.trained(self.settings, {self.machine: self.frames}, seed, self.model))
         self._since = 0
         self.trainings += 1

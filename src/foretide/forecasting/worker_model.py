@@ -33,22 +33,24 @@ class WorkerModel:
 
     @classmethod
     def trained(
-        cls, settings: WorkerNetSettings, machines: Mapping[str, Frames], seed: int, before: WorkerModel | None
+        cls,
+        settings: WorkerNetSettings,
+        machines: Mapping[str, Frames],
+        seed: tuple[int, int],
+        before: WorkerModel | None = None,
     ) -> WorkerModel:
         """Train on the histories of some machines, from the weights of the model `before` where they fit.
 
         The scale of portable features is kept, so that what was learnt elsewhere still holds.
         """
         try:
-            import jax  # noqa: PLC0415 - of an extra
-
             from foretide.forecasting.worker_training import train  # noqa: PLC0415 - of an extra
         except ImportError as missing:
             raise EnvironmentNotReadyError(MISSING_PACKAGES) from missing
         scales = before.scales if before and settings.portable else _scales(settings, machines)
         rows = [_rows(frames, scales.get(name, scales[""])) for name, frames in machines.items()]
         weights = [net.weights for net in before.nets] if before else []
-        found = train(settings, rows, jax.random.key(seed), weights)
+        found = train(settings, rows, seed, weights)
         errors = np.array([[_quantiles(each) for each in step] for step in found.errors])
         nets = tuple(StepNet(settings, each) for each in found.weights)
         return cls(nets, scales, np.moveaxis(errors, 2, 0))

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from foretide.errors import ModelFolderError
+from foretide.forecasting.layers import Affine, Gru, Tensor, sigmoid
 from foretide.forecasting.settings import WorkerNetSettings
 from foretide.forecasting.worker_frames import Row
-
-Tensor = NDArray[Any]
-"""Weights and states, in single precision, and masks."""
 
 NetState = tuple[Tensor, ...]
 """The hidden state of a net, layer by layer."""
@@ -22,31 +17,6 @@ NetState = tuple[Tensor, ...]
 LAYERS = 2
 _TENSORS = {"interference": 18, "plain": 8, "flat": 8}
 _LOWEST = -1.0  # of a hyperbolic tangent
-
-
-@dataclass(frozen=True, slots=True)
-class _Affine:
-    weight: Tensor
-    bias: Tensor
-
-    def __call__(self, value: Tensor) -> Tensor:
-        result: Tensor = value @ self.weight + self.bias
-        return result
-
-
-@dataclass(frozen=True, slots=True)
-class _Gru:
-    enter: Tensor
-    recur: Tensor
-    bias: Tensor
-
-    def __call__(self, state: Tensor, value: Tensor, present: Tensor) -> Tensor:
-        """The next state; a row keeps its state where it is not present."""
-        reset, update, new = np.split(value @ self.enter + self.bias, 3, axis=-1)
-        reset_too, update_too, new_too = np.split(state @ self.recur, 3, axis=-1)
-        candidate = np.tanh(new + _sigmoid(reset + reset_too) * new_too)
-        moved: Tensor = np.where(present, state + _sigmoid(update + update_too) * (candidate - state), state)
-        return moved
 
 
 class StepNet:
@@ -58,11 +28,11 @@ class StepNet:
         self.settings, self.weights = settings, [np.asarray(each, dtype=np.float32) for each in weights]
         tensors = iter(self.weights)
         if settings.net == "interference":
-            self._embed = _Affine(next(tensors), next(tensors))
+            self._embed = Affine(next(tensors), next(tensors))
             self._machine = _stack(tensors)
-            self._squeeze = _Affine(next(tensors), next(tensors))
+            self._squeeze = Affine(next(tensors), next(tensors))
         self._workers = _stack(tensors)
-        self._head = _Affine(next(tensors), next(tensors))
+        self._head = Affine(next(tensors), next(tensors))
 
     def start(self, slots: int) -> NetState:
         """The state before anything was seen."""
@@ -93,14 +63,14 @@ class StepNet:
     def _ahead(self, raw: Tensor, row: Row) -> Tensor:
         horizon, targets = self.settings.horizon, len(self.settings.targets)
         shaped = raw.reshape(-1, horizon, targets)
-        return _sigmoid(shaped) if self.settings.sigmoid else row.own[:, None, :] + shaped
+        return sigmoid(shaped) if self.settings.sigmoid else row.own[:, None, :] + shaped
 
 
-def _stack(tensors: Iterator[Tensor]) -> tuple[_Gru, ...]:
-    return tuple(_Gru(next(tensors), next(tensors), next(tensors)) for _ in range(LAYERS))
+def _stack(tensors: Iterator[Tensor]) -> tuple[Gru, ...]:
+    return tuple(Gru(next(tensors), next(tensors), next(tensors)) for _ in range(LAYERS))
 
 
-def _advance(layers: Sequence[_Gru], state: NetState, value: Tensor, present: Tensor) -> tuple[NetState, Tensor]:
+def _advance(layers: Sequence[Gru], state: NetState, value: Tensor, present: Tensor) -> tuple[NetState, Tensor]:
     """The states after a step, and the output of the last layer."""
     after = []
     for layer, before in zip(layers, state, strict=True):
@@ -114,8 +84,3 @@ def _pooled(each: Tensor, present: Tensor) -> Tensor:
     mean = np.where(present, each, 0.0).sum(axis=0) / max(int(present.sum()), 1)
     highest = np.where(present, each, _LOWEST).max(axis=0)
     return np.concatenate([mean, highest if present.any() else np.zeros_like(highest)])
-
-
-def _sigmoid(value: Tensor) -> Tensor:
-    result: Tensor = 0.5 * (1.0 + np.tanh(0.5 * value))
-    return result

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from foretide.errors import ModelFolderError
 from foretide.forecasting.forecaster import Floats
-from foretide.forecasting.nets import fit, weights_of, with_weights
+from foretide.forecasting.nets import Seed, fit, seeded, weights_of, with_weights
 from foretide.forecasting.settings import WorkerNetSettings
 from foretide.forecasting.worker_frames import Row
 from foretide.forecasting.worker_nets import NetSizes, Seen, WorkerNet, make, run
@@ -49,13 +49,13 @@ class TrainedNets(NamedTuple):
 
 
 def train(
-    settings: WorkerNetSettings, machines: Sequence[Row], key: Array, before: Sequence[Sequence[Any]] = ()
+    settings: WorkerNetSettings, machines: Sequence[Row], seed: Seed, before: Sequence[Sequence[Any]] = ()
 ) -> TrainedNets:
     """Train on the histories of some machines: from scratch, or further from the weights `before` where they fit."""
     data = training_set(machines, settings.horizon, settings.budget.validation)
     start: Callable[[Array], WorkerNet] = partial(make, settings, _sizes(settings, data.seen))
     warm = [net for net in (_loaded(start, weights) for weights in before) if net is not None]
-    found = fit(start, chunk_loss, validation_loss, data, settings.budget, key, warm)
+    found = fit(start, chunk_loss, validation_loss, data, settings.budget, seeded(seed), warm)
     nets = [net for net, _ in found]
     return TrainedNets([weights_of(net) for net in nets], residuals(nets, data))
 

@@ -112,6 +112,11 @@ class ForecastSettings(Bounded):
         Doc("Windows of keys before that net is trained; until then simpler models are used."),
         Scope.PYTHON_ONLY,
     ] = 40
+    pretrained: Annotated[
+        bool,
+        Doc("Whether nets begin with the weights that come with Foretide, instead of waiting for enough history."),
+        Scope.PYTHON_ONLY,
+    ] = True
     net: Annotated[
         WorkerNetSettings,
         Doc("Which net forecasts workers, of which metrics, how many steps ahead, and how long it may train."),

@@ -14,7 +14,7 @@ from foretide.runtime.forecasts.keys import LiveKeyForecast
 from foretide.runtime.live_joins import KeyWindows
 from foretide.settings.forecasts import ForecastSettings
 
-SETTINGS = ForecastSettings(keys_min_windows=20, niceness=0)
+SETTINGS = ForecastSettings(keys_min_windows=20, niceness=0, pretrained=False)
 WINDOWS = zipf_windows(seed=4, windows=40, keys=60, zipf=1.0, rows=4_000)
 BUDGET = TrainingBudget(seeds=1, epochs=2, steps=5)
 LIMIT = 240.0

@@ -2,9 +2,10 @@
 
     python -m foretide.runtime.forecasts.keys
 
-The first line on the standard input is a `KeyNetRequest`, each further one a window: rows by key on both sides. Once
-the nets are trained, each answer is the shares that they expect in the next window. While they train, windows wait; an
-answer that comes after its window is over is ignored.
+The first line on the standard input is a `KeyNetRequest`, each further one a window: rows by key on both sides. Each
+answer is the shares that the nets expect in the next window: those of an earlier run, else those that come with
+Foretide. With JAX they are trained further; meanwhile windows wait, and an answer that comes after its window is over
+is ignored.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foretide.errors import ForecastError
 from foretide.forecasting.key_models import Key, Shares, Window
+from foretide.forecasting.key_net import KeyNet
+from foretide.forecasting.pretrained import pretrained_keys
 from foretide.forecasting.saved import load_state, save_state
 from foretide.forecasting.settings import KeyNetSettings, TrainingBudget, nets_installed
 from foretide.runtime.processes import JsonProcess, Message, serve
@@ -43,11 +46,18 @@ class LiveKeyForecast:
     """Sends windows to the process, and returns its forecasts. Nothing waits for it."""
 
     def __init__(self, settings: ForecastSettings, folder: Path | None, budget: TrainingBudget = _BUDGET) -> None:
-        self.settings, self.folder, self.budget = settings, folder, budget
+        self.settings, self.folder = settings, folder
         self.process = JsonProcess("a join's keys", COMMAND, self._on_message, _RETRY_WINDOWS)
         self._windows: deque[Message] = deque(maxlen=_KEEP_WINDOWS)
-        self._able = settings.keys and nets_installed()
-        self._first_window = 0 if _is_saved(folder) else settings.keys_min_windows
+        self._net = KeyNetSettings(
+            first_training=settings.keys_min_windows if nets_installed() else 0,
+            retrain_every=_RETRAIN_EVERY_WINDOWS if nets_installed() else 0,
+            budget=budget,
+        )
+        self._weights = pretrained_keys(self._net) if settings.pretrained else None
+        is_trained = _is_saved(folder) or self._weights is not None
+        self._able = settings.keys and (is_trained or nets_installed())
+        self._first_window = 0 if is_trained else settings.keys_min_windows
         self._answer: Message | None = None
 
     @property
@@ -87,10 +97,7 @@ class LiveKeyForecast:
 
     def _request(self) -> KeyNetRequest:
         settings = self.settings
-        net = KeyNetSettings(
-            first_training=settings.keys_min_windows, retrain_every=_RETRAIN_EVERY_WINDOWS, budget=self.budget
-        )
-        return KeyNetRequest(net, settings.seed, settings.niceness, self.folder)
+        return KeyNetRequest(self._net, settings.seed, settings.niceness, self.folder, settings.pretrained)
 
     def _on_message(self, message: Message) -> None:
         """From the thread that reads."""
@@ -108,22 +115,25 @@ def _key(name: str) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class KeyNetRequest:
-    """What the process is to do: the nets, the seed of randomness, its niceness, and where the nets are saved."""
+    """What the process is to do: the nets, the seed of randomness, its niceness, and where the nets are saved.
+
+    `pretrained` is whether they begin with the weights that come with Foretide.
+    """
 
     net: KeyNetSettings
     seed: int
     niceness: int
     folder: Path | None
+    pretrained: bool = True
 
 
 class KeyNetProcess:
     """A net for each side of the join."""
 
     def __init__(self, request: KeyNetRequest) -> None:
-        from foretide.forecasting.key_net import KeyNet  # noqa: PLC0415 - of an extra
-
         self.folder = request.folder
-        self.nets: tuple[Any, ...] = tuple(KeyNet(request.seed + at, request.net) for at in range(len(_SIDES)))
+        weights = pretrained_keys(request.net) if request.pretrained else None
+        self.nets = tuple(KeyNet(request.seed + at, request.net, weights) for at in range(len(_SIDES)))
 
     def restore(self) -> Iterator[Message]:
         """Continue with saved nets, if there are some."""
@@ -146,7 +156,7 @@ class KeyNetProcess:
                 problem = f"the net of a join's keys cannot learn a window: {error}"
         if [net.trainings for net in self.nets] != before:
             problem = problem or self._save()
-        if all(net.trainings for net in self.nets):
+        if all(net.weights is not None for net in self.nets):
             yield {"window": message["window"], "shares": [_most_frequent(net) for net in self.nets]}
         yield {"problem": problem}
 
@@ -161,7 +171,7 @@ class KeyNetProcess:
         return None
 
 
-def _most_frequent(net: Any) -> Mapping[str, float]:
+def _most_frequent(net: KeyNet) -> Mapping[str, float]:
     expected = net.forecast(1)[0]
     shares = expected.shares()
     return {str(key): shares[key] for key in expected.top(_MAX_KEYS)}

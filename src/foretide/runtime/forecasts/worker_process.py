@@ -46,6 +46,7 @@ class WorkerNetRequest:
         train_every: Frames between two trainings.
         held_out: The share of the history, the latest, on which nets are scored.
         folder: Where the net is saved; None saves none.
+        pretrained: Whether it begins with the net that comes with Foretide.
     """
 
     net: WorkerNetSettings
@@ -55,6 +56,7 @@ class WorkerNetRequest:
     held_out: float
     niceness: int = 0
     folder: Path | None = None
+    pretrained: bool = True
 
 
 def frame_message(number: int, frame: Frame) -> Message:
@@ -229,7 +231,7 @@ class WorkerNetProcess:
         self.model, problem = self._saved()
         if self.model is not None:
             self._since_training = 0
-        elif (model := pretrained_workers(self.net)) is not None:
+        elif self.request.pretrained and (model := pretrained_workers(self.net)) is not None:
             self.model = ClusterForecaster(self.request.seed, self.net, model)
         yield {"problem": problem}
 

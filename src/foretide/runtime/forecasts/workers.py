@@ -115,7 +115,8 @@ class LiveWorkerForecast:
     ) -> None:
         self.settings, self.folder = settings, folder
         self.process = JsonProcess("workers", command, self._on_message, _RETRY_SECONDS)
-        self._report, self._ready = report, has_pretrained_workers(settings.net)
+        self._report = report
+        self._ready = settings.pretrained and has_pretrained_workers(settings.net)
         self._able = self._ready or nets_installed()
         self._frames = WorkerFrames(settings.worker_step, settings.net.keep, hosts)
         self._answer: Message | None = None
@@ -175,7 +176,14 @@ class LiveWorkerForecast:
             for seconds in (settings.workers_min_history, settings.workers_retrain_every)
         )
         return WorkerNetRequest(
-            settings.net, settings.seed, first, every, settings.held_out, settings.niceness, self.folder
+            settings.net,
+            settings.seed,
+            first,
+            every,
+            settings.held_out,
+            settings.niceness,
+            self.folder,
+            settings.pretrained,
         )
 
     def _send(self, frames: Sequence[Frame]) -> None:
