@@ -8,27 +8,33 @@ The first 70 % of the windows are learnt from. No model sees a window before it 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.flights import flight_windows
 from benchmarks.generators.colocated import colocated_steps
 from benchmarks.generators.hot_keys import zipf_windows
 from benchmarks.rivals.key_scores import heavy_recall, top_recall, total_variation
-from foretide.forecasting.key_models import KeyEwma, KeyModel, LastWindow
+from foretide.forecasting.key_models import Key, KeyEwma, KeyModel, LastWindow
 from foretide.forecasting.key_net import KeyNet
+from foretide.forecasting.pretrained import pretrained_keys
 from foretide.forecasting.settings import KeyNetSettings, TrainingBudget, WorkerNetSettings
 from foretide.forecasting.worker_forecaster import WorkerForecaster
 from foretide.forecasting.worker_frames import MachineFrame
 
 LEARNT = 0.7
 
+Stream = list[dict[Key, float]]
+
 
 def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - no pictures here
     """All figures of the nets."""
     return {
-        "key frequencies a window ahead, changing Zipf stream": keys(quick=quick),
+        "key frequencies a window ahead": keys(quick=quick),
         "speed of the two-tier net, 8 workers": speed(quick=quick),
     }
 
@@ -37,26 +43,41 @@ def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - no pi
 
 
 def keys(*, quick: bool) -> list[dict[str, Any]]:
-    """Every model on the last 30 % of some streams; the mean over streams, and its spread."""
+    """Every model on the last 30 % of some generated streams, and on flights; the mean over streams, and its spread."""
     count, seeds = (120, 1) if quick else (300, 3)
-    budget = TrainingBudget(seeds=1, epochs=10 if quick else 40)
-    settings = KeyNetSettings(retrain_every=0, budget=budget)
+    generated: list[Stream] = [dict_stream(zipf_windows(seed + 1, count)) for seed in range(seeds)]
+    rows = key_rows("generated", generated, quick=quick)
+    real = flight_windows(20 if quick else 90)
+    return rows + ([] if real is None else key_rows("flights by destination", [dict_stream(real)], quick=quick))
+
+
+def dict_stream(windows: Sequence[Mapping[Any, int]]) -> Stream:
+    """Counts as models take them."""
+    return [{key: float(rows) for key, rows in window.items()} for window in windows]
+
+
+def key_rows(name: str, streams: list[Stream], *, quick: bool) -> list[dict[str, Any]]:
+    """The scores of every model; the pre-trained net as it comes, and a net that has learnt the first part."""
     found: dict[str, list[Any]] = {}
-    for seed in range(seeds):
-        stream = zipf_windows(seed + 1, count)
+    settings = KeyNetSettings(retrain_every=0, budget=TrainingBudget(seeds=1, epochs=10 if quick else 40))
+    still = replace(settings, first_training=0)
+    weights = pretrained_keys(settings)
+    for seed, stream in enumerate(streams):
         models = {"last window": LastWindow(), **{f"EWMA {a}": KeyEwma(a) for a in (0.3, 0.5, 0.7)}}
-        for name, model in {**models, "encoder-decoder": KeyNet(seed, settings)}.items():
-            found.setdefault(name, []).append(key_scores(model, stream, round(count * LEARNT)))
+        nets = {"encoder-decoder": KeyNet(seed, settings)}
+        nets |= {} if weights is None else {"the same, pre-trained only": KeyNet(seed, still, weights)}
+        for model_name, model in {**models, **nets}.items():
+            found.setdefault(model_name, []).append(key_scores(model, stream, round(len(stream) * LEARNT)))
     columns = ("top_20_recall", "heavy_recall", "total_variation")
     return [
-        {"model": name, "streams": seeds}
+        {"stream": name, "model": model, "streams": len(streams)}
         | dict(zip(columns, np.mean(scores, axis=0).tolist(), strict=True))
         | {"recall_spread": float(np.std(scores, axis=0)[0])}
-        for name, scores in found.items()
+        for model, scores in found.items()
     ]
 
 
-def key_scores(model: KeyModel, stream: list[dict[int, int]], learnt: int) -> list[float]:
+def key_scores(model: KeyModel, stream: Stream, learnt: int) -> list[float]:
     model.learn(stream[:learnt])
     scores = []
     for window in stream[learnt:]:

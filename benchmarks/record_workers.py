@@ -1,13 +1,11 @@
 """Records co-located workers under interference, for the forecasts of worker performance.
 
     python -m benchmarks.record_workers --minutes 90
-    python -m benchmarks.record_workers --real-time --minutes 15 --output benchmarks/data/workers-real-time.parquet
 
 Two pipelines with different real load curves run on executors that share the cores and the disk of this machine: one
 executor of each on every core. Stress processes come and go, with and without announcing themselves
 (`benchmarks.generators.stress`). Foretide's own monitoring measures everything every second. The result is one row for
-each worker and second, and one for the machine; the plan of the stress is in a CSV file beside it. With `--real-time`
-it is one pipeline in real-time mode (it requires Kafka), whose workers are measured by their own tuples.
+each worker and second, and one for the machine; the plan of the stress is in a CSV file beside it.
 """
 
 from __future__ import annotations
@@ -50,12 +48,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=FILE)
     parser.add_argument("--folder", type=Path, help="keep all metrics in this folder")
-    parser.add_argument("--real-time", action="store_true", help="one pipeline in real-time mode, over Kafka")
     options = parser.parse_args()
     plan = stresses(options.seed, options.minutes * 60, sorted(os.sched_getaffinity(0)))
-    programs = {"live": ["benchmarks.recorded_real_time"]} if options.real_time else {
-        name: ["benchmarks.recorded_pipeline", name, *curve] for name, curve in PIPELINES.items()
-    }  # fmt: skip
+    programs = {name: ["benchmarks.recorded_pipeline", name, *curve] for name, curve in PIPELINES.items()}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         begun = record(programs, plan, options.minutes * 60, folder)
@@ -114,7 +109,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
 
 
 def recording(pipelines: Sequence[str], folder: Path, begun: float, seconds: float) -> pd.DataFrame:
-    """A row for each worker and one for the machine in each step, as `benchmarks.worker_table` reads it."""
+    """A row for each worker and one for the machine in each step, as `benchmarks.workers` reads it."""
     workers = [_steps(folder, name, Level.WORKER).assign(pipeline=name) for name in pipelines]
     hosts = _steps(folder, pipelines[0], Level.MACHINE)
     hosts = hosts[~hosts.subject.str.contains("/")].drop(columns="subject")

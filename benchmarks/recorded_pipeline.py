@@ -68,12 +68,17 @@ def main(name: str, trace: str, rate: float, seconds: float, folder: Path) -> No
     pin_executors(spark.sparkContext.applicationId)
     print("ready", flush=True)
     over = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+    threading.Thread(target=_await_end, args=(over,), daemon=True).start()
     while pipeline.running and not over.wait(0.5):
         pass
     pipeline.stop()
     pipeline.raise_failure()
     spark.stop()
+
+
+def _await_end(over: threading.Event) -> None:
+    sys.stdin.read()
+    over.set()
 
 
 def _warm(pipeline: ft.Pipeline) -> None:
