@@ -65,11 +65,11 @@ def main() -> None:
 def record(programs: dict[str, list[str]], plan: Sequence[Stress], seconds: float, folder: Path) -> float:
     """Run the pipelines and the stress beside them; returns when the recording began."""
     with contextlib.ExitStack() as stack:
-        children = [
-            stack.enter_context(_child([*each, f"{seconds + 400:g}", str(folder)])) for each in programs.values()
-        ]
-        for child in children:
-            _await_ready(child)
+        children = []
+        given = [f"{seconds + _WARM_SECONDS:g}", str(folder)]
+        for each in programs.values():  # one after the other: starting takes all cores
+            children.append(stack.enter_context(_child([*each, *given])))
+            _await_ready(children[-1])
         begun = time.time()
         stressor = stack.enter_context(stressed(plan))
         while (elapsed := time.time() - begun) < seconds:

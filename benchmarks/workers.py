@@ -1,11 +1,11 @@
 """Forecasts of worker performance on recordings of real executors, beside ARIMA, SVR, the last value and ablations.
 
     python -m benchmarks workers [--quick]
-    WORKERS_PAPER=20x1000 python -m benchmarks workers
+    WORKERS_PAPER=20x1000 WORKERS_RUNS=3 WORKERS_RECORDINGS=workers.parquet python -m benchmarks workers
 
 The recordings are those in `benchmarks/data`, made by `python -m benchmarks.record_workers`: a row for each worker, and
 one for the machine, in each second; what is not measured is null. `WORKERS_PAPER` is the number of seeds and of epochs
-of the net as printed (2x60 by default).
+of the net as printed (2x60 by default), `WORKERS_RUNS` how often the others are trained from other seeds (1).
 
 The first 70 % of the steps are learnt from; errors are those of the rest, one step ahead, each divided by the width of
 the worker's target in what was learnt from. No model sees a value before it has forecast it, or learns weights from it.
@@ -61,8 +61,10 @@ class Recording:
 def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - no pictures here
     """All figures of the nets of workers."""
     found: dict[str, Any] = {}
+    chosen = os.environ.get("WORKERS_RECORDINGS", "").split(",")
     for recording in recordings():
-        found |= compare(recording, quick=quick)
+        if chosen == [""] or recording.name in chosen:
+            found |= compare(recording, quick=quick)
     return found
 
 
@@ -111,7 +113,7 @@ def compare(recording: Recording, *, quick: bool) -> dict[str, Any]:
         budget=paper_budget(quick=quick),
     )
     errors = {name: [baseline_errors(recording, way)] for name, way in BASELINES.items()}
-    runs = range(1 if quick else 2)
+    runs = range(int(os.environ.get("WORKERS_RUNS", "1")))
     nets = {"two-tier": net, "plain": replace(net, net="plain"), "flat": replace(net, net="flat")}
     ahead = {name: [forecasts(recording, way, seed) for seed in runs] for name, way in nets.items()}
     ahead["two-tier as printed"] = [forecasts(recording, printed, 0)]

@@ -12,7 +12,7 @@ from foretide.forecasting.saved import load_state
 from foretide.forecasting.settings import KeyNetSettings, WorkerNetSettings
 from foretide.forecasting.worker_model import WorkerModel
 
-FOLDER = Path(__file__).parent / "nets"
+FOLDER = Path(__file__).parent / "weights"
 
 
 def has_pretrained_workers(settings: WorkerNetSettings) -> bool:

@@ -349,7 +349,8 @@ def test_memory_is_bounded_even_when_nobody_turns():
 
 def test_without_jax_the_load_is_foreseen_and_the_lack_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
-    service = ForecastService(replace(SETTINGS, workers=True), measured(TAXI[:300]), clock=Clock(300.5))
+    settings = replace(SETTINGS, workers=True, pretrained=False)
+    service = ForecastService(settings, measured(TAXI[:300]), clock=Clock(300.5))
     service.see([Sample("worker_slowness", "1", 300.0, 1.0)])
     service.turn()
     assert service.problems == [MISSING]
