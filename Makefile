@@ -43,7 +43,7 @@ $(VENV)/.run: pyproject.toml constraints.txt
 	@sh scripts/preflight.sh "$(PYTHON)"
 	@echo "Setting up $(VENV) (once; PySpark is a 450 MB download) ..."
 	@test -x $(BIN)/python || sh scripts/install.sh "$(PYTHON)" -m venv $(VENV)
-	@$(PIP_INSTALL) -e '.[kafka,plot]'
+	@$(PIP_INSTALL) -e '.[dashboard,kafka,plot]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run

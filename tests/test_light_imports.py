@@ -48,7 +48,7 @@ def test_a_pure_package_loads_nothing_heavy(package):
     assert loaded_after(imports, HEAVY) == []
 
 
-@pytest.mark.parametrize("package", ["control_folder", "probes", "reports", "settings", "status", "store"])
+@pytest.mark.parametrize("package", ["control_folder", "dashboard", "probes", "reports", "settings", "status", "store"])
 def test_a_package_beside_spark_loads_neither_spark_nor_jax(package):
     imports = "\n".join(f"import {name}" for name in modules_of(package) if not name.endswith("__init__"))
     assert loaded_after(imports, ("pyspark", "jax", "pandas", "matplotlib")) == []

@@ -355,6 +355,20 @@ def test_a_route_that_a_person_sets_is_held_until_it_is_released(folder):
     assert "nobody holds 'edge work'" in str(call("route", "release", "work").exception)
 
 
+def test_the_loop_can_be_paused_from_a_terminal_for_a_time(folder):
+    assert "no control loop" in str(call("mode", "set", "pause").exception)
+    attach_loop(folder, paused=True)
+    assert "the control loop is paused, from its next cycle on; it holds until " in say(
+        "mode", "set", "pause", "--for", "9s"
+    )
+    assert (folder.orders.mode(), "control (paused)" in say("status")) == ("pause", True)
+    assert "pause\nheld by a person: mode: the control loop is paused" in say("mode", "show")
+    assert "`foretide mode release` ends it" in say("status")
+    assert "in the mode that it began with" in say("mode", "release")
+    assert (folder.orders.mode(), folder.orders.held()) == (None, {})
+    assert call("mode", "set", "sleep").exit_code == 2
+
+
 def test_replicas_that_a_person_sets_are_held_for_a_time(folder):
     assert "it holds until " in say("route", "replicas", "work", "1", "--for", "10m")
     held = folder.orders.held()["edge work"]

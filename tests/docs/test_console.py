@@ -16,7 +16,7 @@ from foretide.cli.main import app
 from foretide.status.pipelines import Running, announce, list_running, withdraw
 from helpers import wait_for
 
-OWN_TESTS = {"planning.md", "simulation.md", "forecasting.md"}  # tests/docs/test_model_pages.py
+OWN_TESTS = {"planning.md", "simulation.md", "forecasting.md", "dashboard.md"}  # test_model_pages, test_dashboard
 PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in OWN_TESTS)]
 
 BESIDE = [

@@ -1,48 +1,28 @@
-"""Orders of people that hold: who gave them, for how long, and how they are released."""
+"""Orders of people that hold: for how long, and how they are released."""
 
 from __future__ import annotations
 
-import getpass
-import socket
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
 from typing import Annotated
 
 from foretide.cli.console import DurationOption, answer
+from foretide.control_folder import by_hand
 from foretide.control_folder.folder import ControlFolder
-from foretide.control_folder.orders import HELD_TARGET, HeldOrder
+from foretide.control_folder.orders import HELD_MODE, HELD_TARGET, HeldOrder
 from foretide.dates import local_date
-from foretide.errors import ActionError, ControlFolderError
 
 ForOption = Annotated[
     float | None,
     DurationOption("--for", help="How long it holds, such as 10m. Default: until it is released.", show_default=False),
 ]
 
-_RELEASES = {"edge": "route release", "spout": "admission release", "drained": "drain --release", "target": "target"}
-
-
-@contextmanager
-def holding(folder: ControlFolder, subject: str, words: str, seconds: float | None) -> Iterator[HeldOrder]:
-    """Note that a person sets something, so that the control loop leaves it alone; not so if setting it fails."""
-    now = time.time()
-    order = HeldOrder(_me(), now, words, None if seconds is None else now + seconds)
-    before = folder.orders.hold(subject, order)
-    try:
-        yield order
-    except BaseException:
-        with suppress(ControlFolderError):
-            folder.orders.release(subject) if before is None else folder.orders.hold(subject, before)
-        raise
+_RELEASES = {"edge": "route release", "spout": "admission release", "drained": "drain --release"}
+_RELEASES_WHOLE = {HELD_TARGET: "target release", HELD_MODE: "mode release"}
 
 
 def release(folder: ControlFolder, subject: str, *, as_json: bool) -> None:
     """Let the control loop change something again; an error if nobody held it."""
-    found = folder.orders.release(subject)
-    if found is None:
-        held = "; ".join(describe(folder.orders.held(), time.time())) or "nothing"
-        raise ActionError(f"nobody holds '{subject}' in '{folder.location}'; held: {held}")
+    found = by_hand.release(folder, subject)
     text = f"{subject} is released: it stays as it is until the control loop changes it"
     answer({"subject": subject, "released": found}, text, as_json=as_json)
 
@@ -59,13 +39,5 @@ def describe(held: Mapping[str, HeldOrder], now: float) -> Iterator[str]:
     for subject, order in held.items():
         if order.holds(now):
             kind, _, name = subject.partition(" ")
-            command = f"{_RELEASES.get(kind, 'route release')} {'release' if subject == HELD_TARGET else name}"
+            command = _RELEASES_WHOLE.get(subject) or f"{_RELEASES.get(kind, 'route release')} {name}"
             yield f"{subject}: {order.describe()}; `foretide {command}` ends it"
-
-
-def _me() -> str:
-    """The user and the host of this terminal."""
-    user = "unknown"
-    with suppress(OSError, KeyError, ImportError):  # a user without a name, as in some containers
-        user = getpass.getuser()
-    return f"{user}@{socket.gethostname()}"

@@ -21,22 +21,22 @@ from foretide.cli.console import (
     plain_values,
     print_json,
 )
-from foretide.cli.holding import ForOption, describe, holding
-from foretide.cli.steering import read_loop, request_restart
+from foretide.cli.holding import ForOption, describe
+from foretide.cli.steering import request_restart
 from foretide.control.target_record import TargetRecord, describe_target, reasons, verdict
-from foretide.control_folder.facts import MAX_POOL, MAX_STATE_PARTITIONS, check_place
+from foretide.control_folder import by_hand
+from foretide.control_folder.facts import MAX_POOL, MAX_STATE_PARTITIONS
 from foretide.control_folder.folder import ControlFolder, ControlStatus, PipelineStatus
 from foretide.control_folder.orders import RestartOrder, held_place, new_order_id
 from foretide.control_folder.supervision import SupervisorStatus
 from foretide.dates import local_date
-from foretide.errors import ActionError, ControlError, ControlFolderError, ForetideError
+from foretide.errors import ControlError, ControlFolderError, ForetideError
 from foretide.status.pipelines import PipelineState, find_folder, is_running, list_running, read_state
 from foretide.status.pipelines import list_pipelines as read_pipelines
 
 _STOP_SECONDS = 120.0
 _STOP_POLL_SECONDS = 0.2
 _MAX_LINES = 5
-_NOT_DRAINED = "nobody would take the host out of service"
 _NO_ADVICE = "nobody would work out advice"
 _NOT_FOLLOWED = "no batch was reported: no process follows a query with this control folder (ft.control would)"
 
@@ -128,7 +128,8 @@ def _control_lines(control: ControlStatus | None) -> Iterator[str]:
         yield "control: not attached"
         return
     state = "ended" if control.ended else f"last cycle {format_ago(control.at, time.time())}"
-    yield f"control ({control.mode}): {', '.join(control.policies)}; {describe_target(control.target)}; {state}"
+    mode = "paused" if control.paused else control.mode
+    yield f"control ({mode}): {', '.join(control.policies)}; {describe_target(control.target)}; {state}"
     if control.record is not None and control.record.target.latency is not None:
         yield verdict(control.record)
         yield from (f"  {line}" for line in reasons(control.record))
@@ -148,7 +149,7 @@ def advice(app: AppOption = None, control_folder: ControlFolderOption = None, *,
 
     It is worked out from the last batches, for what the control loop cannot change while the query runs.
     """
-    found = read_loop(find_folder(app, control_folder), _NO_ADVICE).advice
+    found = by_hand.read_loop(find_folder(app, control_folder), _NO_ADVICE).advice
     if as_json:
         print_json(found)
         return
@@ -233,20 +234,9 @@ def drain(
 def _drain(folder: ControlFolder, place: str, seconds: float | None, *, release: bool) -> None:
     """Drain or release a place in one pipeline; ControlError if the pipeline does not have it."""
     if release:
-        _check_drained(place, folder)
-        folder.orders.release(held_place(place))
-        folder.orders.drain(place, release=True)
+        by_hand.undrain(folder, place)
     else:
-        check_place(place, read_loop(folder, _NOT_DRAINED).workers)
-        with holding(folder, held_place(place), f"no tasks for {place}", seconds):
-            folder.orders.drain(place)
-
-
-def _check_drained(place: str, folder: ControlFolder) -> None:
-    drained = sorted(folder.orders.drained())
-    if place not in drained:
-        known = ", ".join(drained) or "none"
-        raise ActionError(f"'{place}' is not drained in '{folder.location}'; drained: {known}")
+        by_hand.drain(folder, place, seconds)
 
 
 def restart(

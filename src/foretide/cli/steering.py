@@ -1,4 +1,4 @@
-"""`foretide route|admission|target show|set|release`: what a running pipeline is told, from any terminal.
+"""`foretide route|admission|target|mode show|set|release`: what a running pipeline is told, from any terminal.
 
 Orders for what does not exist are refused here, before anything is written.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 from rich.table import Table
@@ -25,16 +25,26 @@ from foretide.cli.console import (
     parse_whole,
     print_json,
 )
-from foretide.cli.holding import ForOption, describe, holding, length, release
+from foretide.cli.holding import ForOption, describe, length, release
 from foretide.control.target_record import describe_target
-from foretide.control.world.setup import Quantile, Target
-from foretide.control_folder.facts import MAX_POOL, PipelineFacts, check_admission, check_restart
-from foretide.control_folder.folder import ControlFolder, ControlStatus
-from foretide.control_folder.holds import dead_loop
-from foretide.control_folder.orders import HELD_TARGET, MAX_BUDGET, MAX_ROWS, RestartOrder, TargetOrder, new_order_id
-from foretide.errors import ActionError, ControlError, ControlFolderError
+from foretide.control.world.setup import Quantile
+from foretide.control_folder import by_hand
+from foretide.control_folder.facts import MAX_POOL
+from foretide.control_folder.folder import ControlFolder
+from foretide.control_folder.orders import (
+    HELD_MODE,
+    HELD_TARGET,
+    MAX_BUDGET,
+    MAX_ROWS,
+    LoopMode,
+    RestartOrder,
+    TargetOrder,
+    new_order_id,
+)
 from foretide.routing.table import RouteTable, parse_ratio
 from foretide.status.pipelines import RoutesState, find_folder, is_running, read_routes
+
+_SHOWN = 30
 
 route = typer.Typer(help="Show and set the routes of a running pipeline.", no_args_is_help=True)
 
@@ -116,9 +126,7 @@ def _route(
     as_json: bool,
 ) -> None:
     """Publish a changed route, and hold it. What does not fit is refused before anything is written."""
-    change(folder.routes())
-    with holding(folder, f"edge {edge}", words, seconds) as order:
-        table = folder.change_routes(change)
+    table, order = by_hand.change_route(folder, edge, change, words, seconds)
     shares = [round(share, 4) for share in table.edges[edge].shares]
     parts = " : ".join(f"{share:.1%}" for share in shares)
     text = f"{edge} is split {parts} from the next batch on (version {table.version}); {length(order)}"
@@ -189,16 +197,12 @@ def set_limit(
     """
     limit = None if rows == "none" else parse_whole(rows, "ROWS", MAX_ROWS)
     folder = find_folder(app, control_folder)
-    if restart and spout in read_facts(folder).restart_limits:
+    if restart and spout in by_hand.read_facts(folder).restart_limits:
         order = RestartOrder(new_order_id(), f"limit of spout '{spout}'", admission={spout: limit})
         request_restart(folder, order, "restart with the limit", as_json=as_json)
         return
-    if limit is not None or spout not in folder.orders.admission():
-        check_admission(spout, read_facts(folder))
-    words = "no limit" if limit is None else f"{limit:,} rows per batch"
-    with holding(folder, f"spout {spout}", words, seconds) as held:
-        folder.orders.limit_admission(spout, limit)
-    text = f"{spout}: {words} from the next batch on; {length(held)}"
+    held = by_hand.limit_admission(folder, spout, limit, seconds)
+    text = f"{spout}: {held.words} from the next batch on; {length(held)}"
     answer({"spout": spout, "rows": limit, "held": held}, text, as_json=as_json)
 
 
@@ -223,7 +227,7 @@ def show_target(
 ) -> None:
     """Show the target in force."""
     folder = find_folder(app, control_folder)
-    target = _target(folder)
+    target = by_hand.target_in_force(folder)
     if as_json:
         print_json(target)
         return
@@ -237,8 +241,7 @@ def release_target(
 ) -> None:
     """Go back to the target that the control loop began with."""
     folder = find_folder(app, control_folder)
-    folder.orders.release(HELD_TARGET)
-    folder.orders.release_target()
+    by_hand.release_target(folder)
     text = "the target is again the one that the control loop began with, from the next control cycle on"
     answer({"released": HELD_TARGET}, text, as_json=as_json)
 
@@ -276,20 +279,57 @@ def set_target(
     if order == TargetOrder():
         raise typer.BadParameter("nothing to change; give --latency, --relaxed, --quantile or --budget")
     folder = find_folder(app, control_folder)
-    read_loop(folder, "no target would be held")
-    target = order.apply(_target(folder))
-    with holding(folder, HELD_TARGET, describe_target(target), seconds) as held:
-        folder.orders.set_target(order)
+    target, held = by_hand.change_target(folder, order, seconds)
     if as_json:
         print_json(target)
     else:
         echo(f"{describe_target(target)}, from the next control cycle on; {length(held)}")
 
 
-def _target(folder: ControlFolder) -> Target:
-    control, held = folder.status.control(), folder.orders.held().get(HELD_TARGET)
-    running = Target() if control is None else control.target
-    return folder.orders.target().apply(running) if held is None or held.holds(time.time()) else running
+mode = typer.Typer(help="Show and set what the control loop of a running pipeline does.", no_args_is_help=True)
+
+
+@mode.command("show")
+def show_mode(
+    app: AppOption = None, control_folder: ControlFolderOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Show whether the control loop acts, only advises, or is paused."""
+    folder = find_folder(app, control_folder)
+    loop = by_hand.read_loop(folder, "it has no mode")
+    words: LoopMode = "pause" if loop.paused else loop.mode
+    answer({"mode": words}, words, as_json=as_json)
+    if not as_json:
+        _show_held(folder, HELD_MODE)
+
+
+@mode.command("set")
+def set_mode(
+    wanted: Annotated[str, typer.Argument(metavar="MODE", help=f"One of {', '.join(get_args(LoopMode))}.")],
+    app: AppOption = None,
+    control_folder: ControlFolderOption = None,
+    seconds: ForOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Let the control loop act, only advise, or pause, from its next cycle on.
+
+    A loop that is paused still carries out orders of people.
+    """
+    if wanted not in get_args(LoopMode):
+        raise typer.BadParameter(f"MODE must be one of {', '.join(get_args(LoopMode))}, got '{wanted[:_SHOWN]}'")
+    held = by_hand.change_mode(find_folder(app, control_folder), cast("LoopMode", wanted), seconds)
+    text = f"{held.words}, from its next cycle on; {length(held)}"
+    answer({"mode": wanted, "held": held}, text, as_json=as_json)
+
+
+@mode.command("release")
+def release_mode(
+    app: AppOption = None, control_folder: ControlFolderOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Go back to the mode that the control loop began with."""
+    by_hand.release_mode(find_folder(app, control_folder))
+    text = "the control loop is again in the mode that it began with, from its next cycle on"
+    answer({"released": HELD_MODE}, text, as_json=as_json)
 
 
 def _parse_quantile(text: str | None) -> Any:
@@ -298,43 +338,9 @@ def _parse_quantile(text: str | None) -> Any:
     return text
 
 
-def read_facts(folder: ControlFolder) -> PipelineFacts:
-    """What the pipeline is made of."""
-    facts = folder.status.facts()
-    if facts is None:
-        raise ControlFolderError(f"no pipeline has started with the control folder '{folder.location}' yet")
-    return facts
-
-
 def request_restart(folder: ControlFolder, order: RestartOrder, what: str, *, as_json: bool) -> None:
     """Have the control loop restart the query; an error if nobody would, or the order does not fit the pipeline."""
-    if read_loop(folder, "nobody would restart it").mode == "advise":
-        raise ActionError("the control loop, which would restart the pipeline, only advises (mode 'advise')")
-    facts = read_facts(folder)
-    check_restart(order, facts)
-    _check_change(order, facts)
-    replaced = folder.orders.request_restart(order)
+    replaced = by_hand.request_restart(folder, order)
     instead = "" if replaced is None else f"; it replaces the pending restart ({replaced.reason})"
     values = {**asdict(order), "replaces": None if replaced is None else replaced.id}
     answer(values, f"{what} requested{instead}; see `foretide status`", as_json=as_json)
-
-
-def _check_change(order: RestartOrder, facts: PipelineFacts) -> None:
-    """Refuse a restart that is to change pools, and would change none."""
-    same = [f"'{edge}' has {tasks} tasks" for edge, tasks in order.pools.items() if facts.pools[edge] == tasks]
-    if same and len(same) == len(order.pools) and order.state_partitions is None:
-        raise ActionError(
-            f"the restart would change nothing: {', '.join(same)} already; without --pool it is restarted as it is"
-        )
-
-
-def read_loop(folder: ControlFolder, consequence: str) -> ControlStatus:
-    """The control loop, which obeys orders."""
-    control = folder.status.control()
-    if control is None or control.ended:
-        state = "is attached to" if control is None else "runs any more for"
-        raise ControlError(f"no control loop {state} the pipeline with '{folder.location}': {consequence}")
-    dead = dead_loop(folder.location)
-    if dead is not None:
-        raise ControlError(f"the control loop of {dead} has ended with its process: {consequence}")
-    return control

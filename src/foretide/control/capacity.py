@@ -42,8 +42,10 @@ class Capacity:
     most_cores: int
 
 
-def capacity(worlds: Iterable[World], rate: float | None, latency: float | None) -> Capacity:
+def capacity(worlds: Iterable[World], rate: float | None, latency: float | None, budget: int | None = None) -> Capacity:
     """The fewest executors that carry a rate (the measured one by default) within a latency (the target's by default).
+
+    With a budget, no more than fit into that many cores.
 
     Raises:
         CapacityError: Too few batches were recorded, the query is in real time, or no number of executors does.
@@ -63,7 +65,7 @@ def capacity(worlds: Iterable[World], rate: float | None, latency: float | None)
     target = last.target if latency is None else replace(last.target, latency=latency, relaxed=0.0)
     if target.latency is None:
         raise CapacityError("there is no latency target; give one with --latency, such as --latency 2s")
-    return _planned(learned, last, rate, target, max(batch.cores for batch in observed))
+    return _planned(learned, last, rate, replace(target, budget=budget), max(batch.cores for batch in observed))
 
 
 def _planned(learned: LearnedBatches, world: World, rate: float | None, target: Target, most_cores: int) -> Capacity:
@@ -102,9 +104,9 @@ def _planned(learned: LearnedBatches, world: World, rate: float | None, target: 
 
 
 def _planner(learned: LearnedBatches, world: World, rate: float, target: Target, error: float) -> BatchPlanner:
-    """A planner with as many executors and tasks as it takes."""
+    """A planner with as many executors, within the budget, and as many tasks as it takes."""
     setup = replace(world.setup, executors=(1, MAX_EXECUTORS))
-    anything = replace(world, setup=setup, target=replace(target, budget=None))
+    anything = replace(world, setup=setup, target=target)
     return BatchPlanner(learned, anything, rate, error=error).with_large_pools()
 
 

@@ -199,3 +199,50 @@ def _next(settings: VoteSettings, before: Score, prediction: Prediction, value: 
     allowed = max(naive * (1 if before.lost else 1 + settings.tolerance), settings.negligible * level)
     is_good, is_known = error <= allowed + 1e-12, count >= settings.min_forecasts
     return Score(error, naive, level, count, trusted=is_known and is_good, lost=is_known and not is_good)
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonTrust:
+    """How the forecasts of one horizon have done, as people read it.
+
+    `error` and `naive` are the faded absolute errors of the forecast and of the last value.
+    """
+
+    metric: str
+    subject: str
+    seconds: float
+    trusted: bool
+    forecasts: int
+    error: float
+    naive: float
+
+    @property
+    def sentence(self) -> str:
+        """Whether it is trusted, and why.
+
+        >>> HorizonTrust("arrival_rate", "requests", 10.0, True, 12, 40.0, 80.0).sentence
+        'trusted: over 12 forecasts its error was 0.5 times that of the last value'
+        >>> HorizonTrust("arrival_rate", "requests", 10.0, False, 2, 40.0, 80.0).sentence
+        'not trusted yet: 2 forecasts have come due'
+        """
+        compared = f"over {self.forecasts} forecasts its error was {_times(self.error, self.naive)}"
+        if self.trusted:
+            return f"trusted: {compared}"
+        due = "1 forecast has" if self.forecasts == 1 else f"{self.forecasts} forecasts have"
+        return f"not trusted: {compared}" if self.error > self.naive else f"not trusted yet: {due} come due"
+
+
+def _times(error: float, naive: float) -> str:
+    if naive <= 0:
+        return "0, as that of the last value" if error <= 0 else "above that of the last value, which was 0"
+    return f"{error / naive:.2g} times that of the last value"
+
+
+def trust_in(scores: ForecastScores) -> list[HorizonTrust]:
+    """How each horizon has done, loads of spouts only: those of workers and keys are many."""
+    return [
+        HorizonTrust(metric, subject, seconds, score.trusted, score.count, score.error, score.naive)
+        for (metric, subject), series in scores.series.items()
+        if metric == "arrival_rate"
+        for seconds, score in ((each, series.horizons[each].score) for each in sorted(series.horizons))
+    ]

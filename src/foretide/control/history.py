@@ -33,8 +33,8 @@ _OLD_FORECASTS_SECONDS = 120.0
 _SECONDS_PER_SERIES = 0.5
 """Seconds from one record of forecasts to the next, for each series in it."""
 
-_RECORDED_LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
-"""Levels of quantiles that are recorded."""
+_RECORDED_LEVELS = (0.1, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
+"""Levels of quantiles that are recorded: those that policies ask for, and the lower end of an interval of 80 %."""
 
 _WORKER_METRICS = frozenset(metric.name for metric in at_level(Level.WORKER))
 Smoothing = Mapping[str, Callable[[], Smoother]]

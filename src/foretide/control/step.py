@@ -9,9 +9,9 @@ for action in decision.actions: ...
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from foretide.control.actions.executors import QUERY
 from foretide.control.actions.registry import (
@@ -84,6 +84,15 @@ class Control:
         if len(set(names)) < len(names):
             raise ControlError(f"two policies share a name ({', '.join(names)}); give each its own")
 
+    def in_mode(self, mode: Literal["act", "advise", "pause"]) -> Control:
+        """The same in another mode; paused, without wishes of its own, so that only orders of people are carried out.
+
+        A loop that only advises changes nothing when it is paused either.
+        """
+        if mode == "pause":
+            return replace(self, policies=(), evaluations=replace(self.evaluations, roll_back=False))
+        return replace(self, mode=mode)
+
     def start(self) -> ControlState:
         """The state before the first cycle."""
         return ControlState({policy.name: policy.start() for policy in self.policies})
@@ -91,7 +100,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class ControlState:
-    """All that is carried from one cycle to the next."""
+    """All that is carried from one cycle to the next. `held` is what people held in the last; None before the first."""
 
     policies: Mapping[str, Any] = field(default_factory=dict)
     memory: ControlMemory = field(default_factory=ControlMemory)
@@ -99,6 +108,7 @@ class ControlState:
     evaluations: Evaluations = field(default_factory=Evaluations)
     forecast_scores: ForecastScores = field(default_factory=ForecastScores)
     decisions: int = 0
+    held: Mapping[str, str] | None = None
 
 
 def step(control: Control, state: ControlState, world: World) -> tuple[ControlState, Decision]:
@@ -130,11 +140,21 @@ def step(control: Control, state: ControlState, world: World) -> tuple[ControlSt
         problems=(*problems, *distrusted),
         effects_of_earlier=(*result.effects, *closed),
         target=world.target,
+        by_hand=tuple(_by_hand(state.held, world.held)),
     )
     new_requests = [Request(wish.action, number, world.at) for wish in chosen] if control.mode == "act" else []
     memory = memory.with_decided([wish for wish in chosen if not wish.routine], world.at)
     requested = (*requested, *new_requests)
-    return ControlState(states, memory, requested, evaluations, state.forecast_scores, number), decision
+    scores = state.forecast_scores
+    return ControlState(states, memory, requested, evaluations, scores, number, dict(world.held)), decision
+
+
+def _by_hand(before: Mapping[str, str] | None, now: Mapping[str, str]) -> Iterator[str]:
+    """What people have set or released since the last cycle."""
+    if before is None:
+        return
+    yield from (f"{subject}: {words}" for subject, words in now.items() if before.get(subject) != words)
+    yield from (f"{subject}: released" for subject in before if subject not in now)
 
 
 def _observe(control: Control, state: ControlState, world: World) -> tuple[ControlState, World, list[str]]:
@@ -152,7 +172,7 @@ def _observe(control: Control, state: ControlState, world: World) -> tuple[Contr
 
 def _wish(control: Control, state: ControlState, world: World) -> tuple[dict[str, Any], list[Wish], list[str]]:
     """Ask every policy. One that fails keeps its state and is named; the others go on."""
-    states: dict[str, Any] = {}
+    states = dict(state.policies)
     wishes: list[Wish] = []
     problems: list[str] = []
     for policy in control.policies:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from foretide import codec
+from foretide.control.forecast_scores import HorizonTrust
 from foretide.control.policies.worker_cases import WorkerCase
 from foretide.control.target_record import TargetRecord
 from foretide.control.world.setup import ControlMode, Target
@@ -312,6 +313,8 @@ class ControlStatus:
         joins: The joins of the query, by name.
         advice: What a person could change, that which saves most first.
         latency_basis: What latency is measured from; None for a topology, which knows it.
+        paused: Whether a person has paused it.
+        trust: Which forecasts it trusts, and why.
     """
 
     at: float
@@ -330,6 +333,8 @@ class ControlStatus:
     joins: Mapping[str, JoinSummary] = field(default_factory=dict)
     advice: tuple[Advice, ...] = ()
     latency_basis: str | None = None
+    paused: bool = False
+    trust: tuple[HorizonTrust, ...] = ()
 
 
 class StatusFiles:

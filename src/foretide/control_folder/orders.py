@@ -5,6 +5,7 @@ target.json     changes of the target
 drained.json    hosts and workers that are taken out of service
 restart.json    the supervised restart that was requested last
 restarted.json  the last restart that the control loop has taken up: it takes each one up once
+mode.json       whether the control loop acts, advises or is paused
 stop.json       whether the pipeline is to stop
 held.json       who set a route, a limit, the target or a drained host by hand, when, and for how long it holds
 
@@ -29,11 +30,18 @@ TARGET = "target.json"
 DRAINED = "drained.json"
 RESTART = "restart.json"
 RESTARTED = "restarted.json"
+MODE = "mode.json"
 STOP = "stop.json"
 HELD = "held.json"
 
 HELD_TARGET = "target"
 """The subject of a hold on the target; others are those of actions, such as `edge parse` and `spout lines`."""
+
+HELD_MODE = "mode"
+"""The subject of a hold on the mode of the control loop."""
+
+LoopMode = Literal["act", "advise", "pause"]
+"""What the control loop does by itself. Paused, it still carries out what people order."""
 
 MAX_ROWS = 2**63 - 1
 """The largest admission limit: rows are counted in 64 bits."""
@@ -138,6 +146,11 @@ class _Restarted:
 
 
 @dataclass(frozen=True, slots=True)
+class _Mode:
+    mode: LoopMode | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Stop:
     stop: bool = False
 
@@ -204,6 +217,15 @@ class OrderFiles:
         """Go back to the target that the loop began with."""
         with self._files.lock(self._lock_seconds):
             self._files.write(TARGET, to_json(TargetOrder()))
+
+    def mode(self) -> LoopMode | None:
+        """What the control loop is to do; None for what it began with."""
+        return (self._read(_Mode, MODE) or _Mode()).mode
+
+    def set_mode(self, mode: LoopMode | None) -> None:
+        """Change that from the next control cycle on; None goes back to what it began with."""
+        with self._files.lock(self._lock_seconds):
+            self._files.write(MODE, to_json(_Mode(mode)))
 
     def held(self) -> dict[str, HeldOrder]:
         """What people hold, by subject, ended or not."""

@@ -251,9 +251,11 @@ class MetricStore:
             with self._errors("write to the store"), self._lock, self._writing.begin() as connection:
                 records.write_setups(connection, pipeline, entries)
 
-    def setups(self, pipeline: str, *, on_problem: records.OnProblem = log.warning) -> list[RecordedWorld]:
-        """The setups of a pipeline in the order of time. A damaged record is reported and left out."""
-        rows = self._rows(records.setups_of(pipeline))
+    def setups(
+        self, pipeline: str, *, last: int | None = None, on_problem: records.OnProblem = log.warning
+    ) -> list[RecordedWorld]:
+        """The setups of a pipeline in the order of time, with `last` only the newest. A damaged one is left out."""
+        rows = reversed(self._rows(records.setups_of(pipeline, last)))
         return list(records.read_back(rows, RecordedWorld, "setup", on_problem))
 
     def write_forecasts(

@@ -201,9 +201,10 @@ def newest_id(pipeline: str) -> Select[Any]:
     return select(func.max(DECISIONS.c.id)).where(DECISIONS.c.pipeline == pipeline)
 
 
-def setups_of(pipeline: str) -> Select[Any]:
-    """The query for the setups of a pipeline, in the order of time."""
-    return select(SETUPS.c.at, SETUPS.c.json).where(SETUPS.c.pipeline == pipeline).order_by(SETUPS.c.at)
+def setups_of(pipeline: str, last: int | None) -> Select[Any]:
+    """The query for the setups of a pipeline, the newest first."""
+    own = select(SETUPS.c.at, SETUPS.c.json).where(SETUPS.c.pipeline == pipeline)
+    return own.order_by(SETUPS.c.at.desc()).limit(last)
 
 
 def forecasts_of(pipeline: str, since: float | None, until: float | None) -> Select[Any]:

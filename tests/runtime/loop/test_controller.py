@@ -10,8 +10,10 @@ import pytest
 import foretide as ft
 from foretide.control.actions.registry import Quarantine, SetReplicas
 from foretide.control.decisions.decision import Wish
+from foretide.control.decisions.explain import summary
 from foretide.control.step import Control
 from foretide.control.world.setup import Observed, OperatorSetup, Setup, Target
+from foretide.control_folder import by_hand
 from foretide.control_folder.folder import ControlFolder
 from foretide.control_folder.orders import TargetOrder
 from foretide.metrics.batch import BatchReport
@@ -127,6 +129,39 @@ def test_in_mode_advise_nothing_is_touched(tmp_path, started):
     until(lambda: controller.decisions)
     assert controller.decisions[0].mode == "advise"
     assert eyes.done == []
+
+
+def test_people_pause_the_loop_and_let_it_advise_or_act_again(tmp_path, started):
+    controller, eyes, folder = loop(tmp_path, [Always(SetReplicas("work", 2))])
+    told = []
+    controller.on_mode(told.append)
+    folder.orders.set_mode("pause")
+    folder.orders.drain("1")
+    started(controller).see(REPORT, [])
+    until(lambda: folder.status.control() and folder.status.control().paused)
+    until(lambda: eyes.done)
+    assert set(eyes.done) == {Quarantine("1")}, "orders of people are carried out, and nothing else"
+    for mode in ("advise", None):
+        folder.orders.set_mode(mode)
+        controller.see(REPORT, [])
+        until(lambda mode=mode: folder.status.control().mode == (mode or "act") and not folder.status.control().paused)
+    until(lambda: SetReplicas("work", 2) in eyes.done)
+    assert told == ["pause", "advise", "act"]
+
+
+def test_what_people_hold_is_a_decision_by_hand(tmp_path, started):
+    controller, _, folder = loop(tmp_path, [])
+    started(controller).see(REPORT, [])
+    until(lambda: controller.cycles)
+    by_hand.change_route(folder, "work", lambda table: table.declare("work", pool=2).split("work", (3, 1)), "3:1", None)
+    controller.see(REPORT, [])
+    until(lambda: controller.decisions)
+    by_hand.release(folder, "edge work")
+    controller.see(REPORT, [])
+    until(lambda: len(controller.decisions) > 1)
+    said = [summary(each) for each in controller.decisions]
+    assert said[0].startswith("by hand: edge work: 3:1, set by ")
+    assert said[1] == "by hand: edge work: released"
 
 
 def test_what_fails_is_shown_and_the_loop_begins_anew_after_several_failures(tmp_path, started, caplog):

@@ -140,6 +140,7 @@ class Decision:
         effects_of_earlier: What earlier decisions achieved, as far as it became known in this cycle.
         effect: What this one achieved; known later.
         target: What was to be held; None in decisions of earlier releases.
+        by_hand: What people have set or released since the decision before.
     """
 
     id: int
@@ -156,6 +157,7 @@ class Decision:
     effects_of_earlier: tuple[Effect, ...] = ()
     effect: Effect | None = None
     target: Target | None = None
+    by_hand: tuple[str, ...] = ()
 
     @property
     def measured(self) -> float | None:
@@ -182,8 +184,8 @@ class Decision:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to report: no wish, no problem, no effect of an earlier decision."""
-        return not (self.wishes or self.problems or self.effects_of_earlier)
+        """Whether there is nothing to report: no wish, nothing by hand, no problem, no effect."""
+        return not (self.wishes or self.by_hand or self.problems or self.effects_of_earlier)
 
     def with_effect(self, effect: Effect) -> Decision:
         """The decision together with its effect."""

@@ -50,9 +50,12 @@ def heading(decision: Decision) -> str:
 
 def summary(decision: Decision) -> str:
     """One line: what is done and why, or why nothing is."""
+    by_hand = [f"by hand: {each}" for each in decision.by_hand]
     if decision.chosen:
         changes = "; ".join(f"{wish.action.describe()} ({wish.policy}: {wish.reason})" for wish in decision.chosen)
-        return f"advice: {changes}" if decision.mode == "advise" else changes
+        return "; ".join((*by_hand, f"advice: {changes}" if decision.mode == "advise" else changes))
+    if by_hand:
+        return "; ".join(by_hand)
     if decision.guards:
         return f"nothing: {decision.guards[-1].guard} stopped '{decision.guards[-1].before.describe()}'"
     return "; ".join(decision.problems) or "nothing to do"
@@ -67,6 +70,7 @@ def explain(decision: Decision) -> Iterator[Part]:
         Part("Forecast", f"{_fact(fact)} in {format_number(fact.ahead or 0)} s (by {fact.by})")
         for fact in decision.forecasts
     )
+    yield from (Part("By hand", each) for each in decision.by_hand)
     yield from (Part("Wanted", f"{_planned(wish)}, because {wish.reason}") for wish in decision.wishes)
     yield from (Part("Overruled", _contest(contest)) for contest in decision.contests)
     yield from (Part("Changed by guards", _intervention(each)) for each in decision.guards)

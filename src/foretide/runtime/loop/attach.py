@@ -152,9 +152,11 @@ def _attach(
         follower.subscribe(joins)  # before the loop, which decides on what the joins have seen
         follower.on_death(joins.died)
         controller.at_stop(joins.close)  # is called after the loop has ended, which could begin another change
-    if follower.balance is not None and rules.mode == "act":
-        follower.balance.pause()
-        controller.at_stop(follower.balance.resume)
+    if (balance := follower.balance) is not None:
+        if rules.mode == "act":
+            balance.pause()
+        controller.on_mode(lambda mode: balance.resume() if mode == "advise" else balance.pause())
+        controller.at_stop(balance.resume)
     controller.at_stop(loop.release)
     follower.subscribe(controller)
     follower.at_end(controller.stop)

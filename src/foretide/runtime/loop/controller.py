@@ -32,6 +32,7 @@ from foretide.control.actions.registry import (
 from foretide.control.decisions.decision import ORDERS
 from foretide.control.decisions.effects import merge_effects
 from foretide.control.decisions.explain import summary
+from foretide.control.forecast_scores import trust_in
 from foretide.control.policies.admission import Admission
 from foretide.control.step import Control, ControlState, step
 from foretide.control.target_record import TargetRecord
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from foretide.control.world.setup import Target
     from foretide.control.world.world import Forecast
     from foretide.control_folder.folder import ControlFolder
+    from foretide.control_folder.orders import LoopMode
     from foretide.joins.plan import JoinView
     from foretide.metrics.audit import AuditFailure
     from foretide.metrics.batch import BatchReport
@@ -104,6 +106,8 @@ class Controller:
         self._cases = KeptCases(control_folder)
         self.last: Decision | None = None
         self.record = TargetRecord()
+        self.mode: LoopMode = control.mode
+        self._mode_calls: list[Callable[[LoopMode], object]] = []
         self._workers: Mapping[str, str] = {}
         self.state = self._fresh_state()
         self._worker = Worker(
@@ -139,6 +143,10 @@ class Controller:
     def at_stop(self, call: Callable[[], object]) -> None:
         """Call this once the loop has ended; it may be called more than once."""
         self._stop_calls.append(call)
+
+    def on_mode(self, call: Callable[[LoopMode], object]) -> None:
+        """Call `call(mode)` whenever people have changed what the loop does."""
+        self._mode_calls.append(call)
 
     def see(self, report: BatchReport, _: list[AuditFailure]) -> None:
         """Take a batch in: a cycle follows. Also replaces the thread if it hangs."""
@@ -207,7 +215,8 @@ class Controller:
         said = (policy.left_alone(world.setup) for policy in self.control.policies if isinstance(policy, Admission))
         self._untuned = next(said, None)
         self._recorder.note(world, tuple(policy.name for policy in self.control.policies))
-        state, decision = step(self.control, self._cases.recall(self.control, self.state, world), world)
+        control = self.control.in_mode(self._read_mode())
+        state, decision = step(control, self._cases.recall(self.control, self.state, world), world)
         if self._worker.abandoned:
             return  # it hung, and another thread has taken over
         self.state = state
@@ -216,9 +225,9 @@ class Controller:
         self.reader.set_trusted(world, state.forecast_scores.trusted(world.forecasts))
         self._stopped_orders = tuple(_stopped_orders(decision))
         self.cycles += 1
-        if self.control.mode == "act":
+        if control.mode == "act":
             guarded(self._actuator.remove_idle_executors, "removing executors that are given back")
-        if self.control.mode == "act" and decision.actions:
+        if control.mode == "act" and decision.actions:
             problems = self._actuator.perform(decision.actions)
             decision = replace(decision, problems=(*decision.problems, *problems))
             self.reader.observer.note_limits(time.time())
@@ -227,6 +236,14 @@ class Controller:
         if not decision.idle:
             for listener in self._listeners:
                 guarded(partial(listener, decision), "a listener of the control loop")
+
+    def _read_mode(self) -> LoopMode:
+        mode = self.reader.mode(self.control.mode)
+        if mode != self.mode:
+            self.mode = mode
+            for call in self._mode_calls:
+                guarded(partial(call, mode), "a call after the mode of the control loop has changed")
+        return mode
 
     def _after_cycle(self) -> None:
         if self._worker.failures and self._worker.failures % _FAILURES_TO_RESET == 0:
@@ -244,10 +261,12 @@ class Controller:
 
     def status(self, *, ended: bool = False) -> ControlStatus:
         """The state of the loop."""
-        changed = [decision for decision in self.decisions if decision.chosen][-_DECISIONS_IN_STATUS:]
+        changed = [decision for decision in self.decisions if decision.chosen or decision.by_hand][
+            -_DECISIONS_IN_STATUS:
+        ]
         return ControlStatus(
             at=time.time(),
-            mode=self.control.mode,
+            mode=self.control.in_mode(self.mode).mode,
             policies=tuple(policy.name for policy in self.control.policies),
             target=self.target,
             cycles=self.cycles,
@@ -262,6 +281,8 @@ class Controller:
             joins={name: _summary_of(view) for name, view in self.joins.items()},
             advice=tuple(self.advice),
             latency_basis=self.reader.latency_basis,
+            paused=self.mode == "pause",
+            trust=tuple(trust_in(self.state.forecast_scores)),
         )
 
     def _publish_status(self, *, ended: bool = False) -> None:

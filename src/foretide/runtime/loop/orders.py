@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, TypeVar
 from foretide.control.actions.registry import Action, Quarantine, QuarantineHost, Release, ReleaseHost, Restart
 from foretide.control.world.setup import Observed, Target
 from foretide.control_folder.facts import check_restart
-from foretide.control_folder.orders import HELD_TARGET, HeldOrder, RestartOrder, TargetOrder, held_place
+from foretide.control_folder.orders import (
+    HELD_MODE,
+    HELD_TARGET,
+    HeldOrder,
+    LoopMode,
+    RestartOrder,
+    TargetOrder,
+    held_place,
+)
 from foretide.errors import ActionError, ControlFolderError, DamagedFileError, ForetideError
 
 if TYPE_CHECKING:
@@ -36,6 +44,7 @@ class Orders:
         self._held: dict[str, HeldOrder] = {}
         self._problems: dict[str, str] = {}
         self._target = TargetOrder()
+        self._mode: LoopMode | None = None
         self.last_drained = self._earlier_drained()
         self._drained_before: frozenset[str] = frozenset()
         self._taken_up: str | None = None
@@ -78,6 +87,11 @@ class Orders:
             return initial
         self._problems.pop("wrong target", None)
         return target
+
+    def mode(self, initial: LoopMode) -> LoopMode:
+        """What the loop is to do: the initial mode, or what people have changed it to."""
+        self._mode = self._read("mode of the control loop", self._folder.orders.mode, self._mode)
+        return initial if self._mode is None or self._has_ended(HELD_MODE) else self._mode
 
     def actions(self, observed: Observed) -> tuple[Action, ...]:
         """What was requested and is not in force."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from foretide.control.world.setup import Setup
     from foretide.control.world.world import Forecast
+    from foretide.control_folder.orders import LoopMode
     from foretide.joins.plan import JoinView
     from foretide.metrics.batch import BatchReport
     from foretide.metrics.snapshot import Key
@@ -102,6 +103,10 @@ class WorldReader:
     def target(self) -> Target:
         """The initial target with what people have changed since."""
         return self._orders.target(self._target)
+
+    def mode(self, initial: LoopMode) -> LoopMode:
+        """What the loop is to do: the initial mode, or what people have changed it to."""
+        return self._orders.mode(initial)
 
     @property
     def latency_basis(self) -> str | None:

@@ -16,9 +16,9 @@ from prometheus_client.registry import Collector
 
 from foretide.errors import MonitoringError
 from foretide.metrics.alarm_rules import Alarm, AlarmRule, AlarmState, judge
-from foretide.metrics.catalogue import CATALOGUE
 from foretide.runtime.threads import Worker
 from foretide.secrets import masked
+from foretide.status.prometheus import PREFIX, families
 from foretide.store.records import AlarmRecord
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ _MAX_QUEUED = 1000
 _POST_TIMEOUT_SECONDS = 5.0
 _CLOSE_TIMEOUT_SECONDS = 5.0
 _SERVER_CLOSE_SECONDS = 2.0
-PREFIX = "foretide_"
 log = logging.getLogger("foretide")
 
 
@@ -167,17 +166,7 @@ class _SnapshotCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         snapshot = self._monitor.snapshot()
-        families: dict[str, GaugeMetricFamily] = {}
-        for sample in snapshot.samples():
-            metric = CATALOGUE.get(sample.metric)
-            if metric is not None:
-                family = families.get(metric.name)
-                if family is None:
-                    meaning, labels = f"{metric.meaning} ({metric.unit})", ["pipeline", "level", "subject"]
-                    family = GaugeMetricFamily(f"{PREFIX}{metric.name}", meaning, labels=labels)
-                    families[metric.name] = family
-                family.add_metric([snapshot.query, metric.level.value, sample.subject], sample.value)
-        yield from families.values()
+        yield from families([(snapshot.query, snapshot.samples())])
         yield self._alarm_family(snapshot.query)
 
     def _alarm_family(self, query: str) -> GaugeMetricFamily:

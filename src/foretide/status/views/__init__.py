@@ -1,0 +1,1 @@
+"""What is shown of a pipeline, as values ready to show: for the API, the dashboard and reports. Pure."""
