@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,9 +24,9 @@ from foretide.cli.running.preflight import only_run, run_folder
 from foretide.cli.running.run import driver_command, wanted_target
 from foretide.cli.settings import chosen_settings
 from foretide.control.world.setup import Target
-from foretide.errors import ControlFolderError
+from foretide.errors import ControlFolderError, PipelineNotFoundError
 from foretide.runtime.driver_supervisor import CRASHED
-from foretide.status.pipelines import Running, announce
+from foretide.status.pipelines import Running, announce, find_running, list_starting, withdraw
 from helpers import environment
 
 
@@ -354,30 +353,6 @@ def test_the_demonstration_of_a_join_explains_its_figure_and_reports_what_was_me
     assert Path("foretide-join.png").read_bytes().startswith(b"\x89PNG")
 
 
-# ---- progress
-
-
-def test_progress_is_said_outside_of_a_terminal(capfd, monkeypatch):
-    monkeypatch.setattr(application, "_PROGRESS_SECONDS", 0.01)
-    with application.progress("comparing the output"), application.redirected_stderr(Path("log")):
-        time.sleep(0.2)
-    assert "comparing the output ... 0 s\n" in capfd.readouterr().err
-    assert Path("log").read_text(encoding="utf-8") == ""
-
-
-def test_progress_on_a_terminal_is_one_line_that_is_erased_at_the_end(monkeypatch):
-    ours, theirs = os.openpty()
-    monkeypatch.setattr(application, "_REWRITE_SECONDS", 0.01)
-    with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "w") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        with application.progress("starting Spark"):
-            said = screen.read(22) + screen.read(1)
-        while not said.endswith(b"\x1b[K"):
-            said += screen.read(1)
-    assert said.startswith(b"\rstarting Spark ... 0 s\r")
-    assert b"\n" not in said
-
-
 def test_foretides_own_folder_is_created_for_its_owner_only(tmp_path, monkeypatch):
     monkeypatch.setenv("FORETIDE_HOME", str(tmp_path / "new" / "home"))
     preflight.check_home()
@@ -385,6 +360,22 @@ def test_foretides_own_folder_is_created_for_its_owner_only(tmp_path, monkeypatc
         home = tmp_path / "new" / "home"
         paths = (home, home / "running", home / "running" / "a.lock")
         assert [path.stat().st_mode & 0o777 for path in paths] == [0o700, 0o700, 0o600]
+
+
+def test_what_is_starting_is_said_until_it_runs_or_has_ended():
+    assert "no pipeline runs on this machine\n" in CliRunner().invoke(app, ["list"]).output
+    with only_run("url-count") as tell:
+        tell(Path("folder"))
+        words = "url-count is starting: try again in a moment"
+        assert f"no pipeline runs on this machine yet; {words}\n" in CliRunner().invoke(app, ["list"]).output
+        announce(Running("warm-up", os.getpid(), "elsewhere"))
+        with pytest.raises(PipelineNotFoundError, match=f"'url-count' runs on this machine; {words}. Running: warm-up"):
+            find_running("url-count")
+        announce(Running("url-count", os.getpid(), "folder"))
+        assert list_starting() == []
+        assert find_running("url-count").control_folder == "folder"
+        withdraw(Running("url-count", os.getpid(), "folder"))
+    assert list_starting() == []
 
 
 def test_a_deeply_nested_note_of_who_runs_is_taken_for_damaged():

@@ -22,6 +22,7 @@ from foretide.cli.console import (
     print_json,
 )
 from foretide.cli.holding import ForOption, describe
+from foretide.cli.progress import progress
 from foretide.cli.steering import request_restart
 from foretide.control.target_record import TargetRecord, describe_target, reasons, verdict
 from foretide.control_folder import by_hand
@@ -31,7 +32,7 @@ from foretide.control_folder.orders import RestartOrder, held_place, new_order_i
 from foretide.control_folder.supervision import SupervisorStatus
 from foretide.dates import local_date
 from foretide.errors import ControlError, ControlFolderError, ForetideError
-from foretide.status.pipelines import PipelineState, find_folder, is_running, list_running, read_state
+from foretide.status.pipelines import PipelineState, find_folder, is_running, list_running, read_state, starting_words
 from foretide.status.pipelines import list_pipelines as read_pipelines
 
 _STOP_SECONDS = 120.0
@@ -50,7 +51,8 @@ def list_pipelines(*, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(found)
     elif not found:
-        echo("no pipeline runs on this machine")
+        starting = starting_words()
+        echo(f"no pipeline runs on this machine{f' yet; {starting}' if starting else ''}")
     else:
         table = compact_table("pipeline", "process", "last batch", "control", "target")
         for each in found:
@@ -183,13 +185,19 @@ def stop(
     if not is_running(folder):
         raise ControlFolderError(f"no pipeline is running with the control folder '{folder.location}'")
     folder.orders.request_stop()
+    if wait:
+        with progress("waiting for the end of the batch"):
+            _await_stop(folder)
+    state = "stopped" if wait else "stop requested"
+    answer({"control_folder": folder.location, "state": state}, state, as_json=as_json)
+
+
+def _await_stop(folder: ControlFolder) -> None:
     end = time.monotonic() + _STOP_SECONDS
-    while wait and is_running(folder):
+    while is_running(folder):
         if time.monotonic() > end:
             raise ControlFolderError(f"the pipeline did not stop within {_STOP_SECONDS:g} s; its batch may hang")
         time.sleep(_STOP_POLL_SECONDS)
-    state = "stopped" if wait else "stop requested"
-    answer({"control_folder": folder.location, "state": state}, state, as_json=as_json)
 
 
 def drain(

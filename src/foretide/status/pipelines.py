@@ -6,6 +6,7 @@ Each has one small file, by which other processes find it.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import re
@@ -320,18 +321,42 @@ def is_running(folder: ControlFolder) -> bool:
     return any(running.control_folder == folder.location for running in list_running())
 
 
+def list_starting() -> list[str]:
+    """Names of `foretide run` and `foretide demo` whose process is alive and whose pipeline does not run yet."""
+    known = {running.name for running in list_running()}
+    locks = sorted((foretide_home() / "running").glob("*.lock"))
+    return [lock.stem for lock in locks if lock.stem not in known and _is_held(lock)]
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether the process that a lock file names is alive; it empties the file at its end."""
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        pid = json.loads(lock.read_bytes()[:_MAX_BYTES])["pid"]
+        return isinstance(pid, int) and 0 < pid <= _MAX_PID and _alive(pid)
+    return False
+
+
+def starting_words() -> str:
+    """What is being started, as a part of a sentence; empty if nothing is."""
+    names = list_starting()
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} starting: try again in a moment" if names else ""
+
+
 def find_running(name: str | None, instead: str = "--control-folder") -> Running:
     """The running pipeline of that name, or the only one; `instead` is the option that does without a running one."""
     running = list_running()
     found = [each for each in running if name in (None, each.name)]
     if len(found) == 1:
         return found[0]
+    starting = starting_words()
     if not running:
-        raise PipelineNotFoundError(f"no pipeline runs on this machine; start one, or use {instead}")
+        advice = starting or f"start one, or use {instead}"
+        raise PipelineNotFoundError(f"no pipeline runs on this machine{' yet' if starting else ''}; {advice}")
     names = ", ".join(f"{each.name} (process {each.pid}, {each.control_folder})" for each in running)
     if found:
         raise PipelineNotFoundError(f"several pipelines match; choose one with --app or {instead}. Running: {names}")
-    raise PipelineNotFoundError(f"no pipeline '{name}' runs on this machine; use {instead}. Running: {names}")
+    advice = starting or f"use {instead}"
+    raise PipelineNotFoundError(f"no pipeline '{name}' runs on this machine; {advice}. Running: {names}")
 
 
 def _file(running: Running) -> Path:

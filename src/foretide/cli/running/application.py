@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import os
 import signal
@@ -29,6 +28,7 @@ from foretide.apps.experiment import (
     verify_stopped,
 )
 from foretide.cli.console import Console
+from foretide.cli.progress import progress
 from foretide.control.world.setup import Quantile, Target
 from foretide.errors import EnvironmentNotReadyError, ForetideError, PipelineFailedError
 from foretide.formatting import format_duration
@@ -38,7 +38,6 @@ from foretide.reports.plots import BatchRow
 from foretide.runtime.monitoring.tuple_latency import last_arrival, latencies, latency
 from foretide.runtime.pipeline.submit import Pipeline, submit
 from foretide.runtime.shutdown import descendants, end_all, within
-from foretide.runtime.threads import Worker
 from foretide.secrets import masked
 from foretide.settings.run import RunSettings
 from foretide.spark.session import session
@@ -50,9 +49,6 @@ _GRACE_SECONDS = 120.0
 _IDLE_SECONDS = 20.0
 _SHORT_BATCH_SECONDS = 2.0
 _POLL_SECONDS = 0.1
-_PROGRESS_SECONDS = 10.0
-_REWRITE_SECONDS = 1.0
-_ERASE_LINE = "\r\x1b[K"
 STOP_SECONDS = 20.0
 """How long a pipeline, or Spark, may take to stop."""
 
@@ -111,47 +107,6 @@ def redirected_stderr(file: Path) -> Iterator[None]:
         sys.stderr.flush()
         os.dup2(own, 2)
         os.close(own)
-
-
-@contextlib.contextmanager
-def progress(doing: str, wanted: Callable[[], bool] | None = None) -> Iterator[None]:
-    """Say on stderr what is being done, and for how long: on a terminal in one line, elsewhere every ten seconds.
-
-    With `wanted`, only while that is so, and not on a terminal, where other lines come meanwhile.
-    """
-    began = time.monotonic()
-    with _own_stderr() as stream:
-        rewritten = stream.isatty()
-
-        def say() -> None:
-            if wanted is None or wanted():
-                text = f"{doing} ... {time.monotonic() - began:.0f} s"
-                stream.write(f"\r{text}" if rewritten else f"{text}\n")
-                stream.flush()
-
-        period = _REWRITE_SECONDS if rewritten else _PROGRESS_SECONDS
-        worker = Worker("foretide-progress", say, period, what="showing progress")
-        if wanted is None or not rewritten:
-            worker.start()
-        try:
-            yield
-        finally:
-            worker.stop()
-            if wanted is None and rewritten:
-                stream.write(_ERASE_LINE)
-                stream.flush()
-
-
-@contextlib.contextmanager
-def _own_stderr() -> Iterator[Any]:
-    """The standard error of this process, also while that of new processes is redirected."""
-    try:
-        own = os.dup(sys.stderr.fileno())
-    except (OSError, io.UnsupportedOperation):  # not a file, as in tests
-        yield sys.stderr
-        return
-    with os.fdopen(own, "w", encoding="utf-8") as stream:
-        yield stream
 
 
 @dataclass(frozen=True)

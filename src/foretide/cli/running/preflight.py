@@ -211,12 +211,19 @@ def only_run(name: str) -> Iterator[Callable[[Path], None]]:
             if other.name == name and other.pid != os.getpid():
                 raise _is_running(name, other)
 
-        def tell(control_folder: Path) -> None:
+        def note(text: str) -> None:
             lock.truncate(0)
-            lock.write(json.dumps({"pid": os.getpid(), "control_folder": str(control_folder)}))
+            lock.write(text)
             lock.flush()
 
-        yield tell
+        def tell(control_folder: Path | str) -> None:
+            note(json.dumps({"pid": os.getpid(), "control_folder": str(control_folder)}))
+
+        tell("")  # for `foretide list`, which says that it is starting
+        try:
+            yield tell
+        finally:
+            note("")
 
 
 def _private_file(name: str, flags: int) -> int:
@@ -230,7 +237,8 @@ def _holder(path: Path, name: str) -> Running | None:
 
 
 def _is_running(name: str, holder: Running | None) -> ControlFolderError:
-    where = "" if holder is None else f" (process {holder.pid}, control folder '{holder.control_folder}')"
+    folder = f", control folder '{holder.control_folder}'" if holder is not None and holder.control_folder else ""
+    where = "" if holder is None else f" (process {holder.pid}{folder})"
     return ControlFolderError(
         f"'{name}' is already running{where}; stop it with `foretide stop --app {name}`, or wait until it has ended"
     )

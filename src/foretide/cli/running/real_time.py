@@ -16,7 +16,8 @@ import pyarrow as pa
 from foretide.apps.app import APPS, App, Load, RealTime
 from foretide.apps.experiment import Verification, compared, replay_of
 from foretide.cli.console import Console
-from foretide.cli.running.application import STOP_SECONDS, progress
+from foretide.cli.progress import progress
+from foretide.cli.running.application import STOP_SECONDS
 from foretide.errors import PipelineFailedError, WorkloadError
 from foretide.kafka.children import Collector, Feed
 from foretide.kafka.latency import Received

@@ -9,7 +9,8 @@ from typing import Any
 from foretide.apps.app import App, Load
 from foretide.apps.experiment import Verification
 from foretide.cli.console import Console, print_json
-from foretide.cli.running.application import AppRun, progress, spark_session, target_verdict, warm_up
+from foretide.cli.progress import progress
+from foretide.cli.running.application import AppRun, spark_session, target_verdict, warm_up
 from foretide.cli.running.preflight import SPARK_LOG
 from foretide.cli.running.view import open_view
 from foretide.control.decisions.explain import account, summary
