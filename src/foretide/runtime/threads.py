@@ -36,6 +36,7 @@ class Worker:
         problem: What went wrong in the last turn; None when nothing did.
         failures: Failed turns in a row.
         replaced: How often the thread was replaced because it hung or had died.
+        period_seconds: Between two turns; may be changed at any time.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Worker:
             min_pause_seconds: Between two turns, however often the worker is woken.
             hung_after_seconds: After this long `check` considers a turn hung.
         """
-        self.name, self._turn, self._period_seconds, self._what = name, turn, period_seconds, what
+        self.name, self._turn, self.period_seconds, self._what = name, turn, period_seconds, what
         self._after_turn, self._close, self._before_replacing = after_turn, close, before_replacing
         self._min_pause_seconds, self._hung_after_seconds = min_pause_seconds, hung_after_seconds
         self._woken, self._stopping = threading.Event(), threading.Event()
@@ -125,7 +126,7 @@ class Worker:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._woken.wait(self._period_seconds)
+            self._woken.wait(self.period_seconds)
             self._woken.clear()
             if self._stopping.is_set():
                 break

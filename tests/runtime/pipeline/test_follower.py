@@ -143,6 +143,14 @@ def follow(tmp_path):
         assert follower.join(20)
 
 
+@pytest.mark.parametrize(("lasted", "pause"), [(0.1, 0.1), (1.0, 0.2), (60.0, 0.5)])
+def test_the_driver_is_asked_less_often_where_batches_take_long(follow, lasted, pause):
+    made = follow()
+    made.query.reader.finished.extend(replace(report(batch), duration=lasted) for batch in range(3))
+    wait_for(lambda: made.seen.batches == [0, 1, 2])
+    assert made.follower._worker.period_seconds == pytest.approx(pause)
+
+
 def test_every_batch_is_published_once_in_order_and_a_listener_that_fails_harms_no_other(follow, caplog):
     made = follow()
     made.follower._listeners.insert(0, SimpleNamespace(see=lambda *_: 1 / 0))

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from itertools import islice
+from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
 
 from foretide.control_folder.filesystem import absolute
@@ -41,7 +43,11 @@ if TYPE_CHECKING:
     from foretide.spark.progress.reader import QueryState
     from foretide.topology.graph import Topology
 
-_POLL_SECONDS = 0.1
+_POLL_SECONDS, _MAX_POLL_SECONDS = 0.1, 0.5
+_LOOKS = 5
+"""How often the driver is asked for a new batch while one runs that takes as long as the last ones."""
+
+_BATCHES = 10
 _SUPERVISION_SECONDS = 0.5
 """Between two looks at a query that runs: each asks Spark's driver several times."""
 
@@ -194,6 +200,7 @@ class Follower:
         self.stopping.set()
         self.await_pause(_STOP_PAUSE_SECONDS)
         self.query.handle.stop()
+        self._worker.wake()
         self._worker.join()
 
     def detach(self) -> None:
@@ -231,6 +238,7 @@ class Follower:
         report, missed = self._missed.see(report)
         failures = [*missed, *audit(report, self._first_edges, routed=bool(self.routes.edges))]
         self.reports.append(report)
+        self._set_pace()
         for failure in failures:
             self.audit_log.add(failure)
         for listener in list(self._listeners):
@@ -239,6 +247,12 @@ class Follower:
             self.monitor.note_problem("control folder", self._status_file.problem)
             self.monitor.note_problem("executors", self.query.problem)
             self.monitor.note_problem("audit", None if self.audit_cost is None else self.audit_cost.problem)
+
+    def _set_pace(self) -> None:
+        """Look less often where batches take long; in real time, reports come while one runs."""
+        if not self.query.tasks_stay:
+            usual = median(each.duration for each in islice(reversed(self.reports), _BATCHES))
+            self._worker.period_seconds = min(max(usual / _LOOKS, _POLL_SECONDS), _MAX_POLL_SECONDS)
 
     def _begin_anew(self) -> None:
         """Another start of the query may have other pools."""
