@@ -76,6 +76,13 @@ def test_a_batch_is_observed_once_all_of_it_is_known():
     assert batch_observation(loaded()) is None
 
 
+def test_tasks_that_were_read_in_an_earlier_batch_say_nothing_of_the_last_one():
+    seen = loaded(active_tasks={"read": 2, "parse": 4, "count": 4})
+    value, at = seen.snapshot.figures["capacity", "parse"]
+    older = {**seen.snapshot.figures, ("capacity", "parse"): (value, at - 1.0)}
+    assert "parse" not in batch_observation(replace(seen, snapshot=replace(seen.snapshot, figures=older))).stages
+
+
 # ---- replicas
 
 

@@ -139,9 +139,12 @@ def batch_observation(world: World) -> BatchObservation | None:
 
 
 def _stage(world: World, name: str, interval: float) -> StageObservation | None:
+    """An operator in the last batch; None if its tasks were not read then, but in an earlier batch only."""
+    _, measured = world.snapshot.figures["input_rows", world.setup.query]
     metrics = ("processed", "active_tasks", "utilization", "capacity")
-    found = [world.snapshot.value(metric, name, within=FRESH) for metric in metrics]
-    rows, active, utilization, capacity = (value or 0.0 for value in found)
-    if None in found or active < 1:
+    found = [world.snapshot.figures.get((metric, name)) for metric in metrics]
+    values = [figure[0] for figure in found if figure is not None and figure[1] == measured]
+    if len(values) < len(metrics) or values[1] < 1:
         return None
+    rows, active, utilization, capacity = values
     return StageObservation(rows, int(active), utilization * interval * active, capacity * interval)
