@@ -283,6 +283,13 @@ def test_replicas_in_front_of_sparks_own_state_are_refused(spark, tmp_path, bolt
         compile_only(spark, tmp_path, topology)
 
 
+@pytest.mark.parametrize("grouping", [ft.Shuffle(), ft.Fields("key"), ft.Global()])
+def test_an_edge_that_nobody_steers_is_left_to_sparks_own_exchange(spark, tmp_path, grouping):
+    bolt = ft.Bolt("count", lambda df: df.groupBy("key").count(), [ft.From("numbers", grouping)])
+    compiled = compile_only(spark, tmp_path, ft.Topology("t", [ft.Spout("numbers", replay())], [bolt]))
+    assert "_ft_count" not in compiled.frame._jdf.queryExecution().analyzed().toString()
+
+
 def test_a_static_aggregate_inside_a_bolt_is_not_taken_for_state(spark, tmp_path):
     def look_up(df):
         table = spark.range(20).groupBy("id").count().withColumnRenamed("id", "key")

@@ -30,7 +30,7 @@ from foretide.spark.sources.port import LoadContext
 from foretide.spark.sources.registry import source_port
 from foretide.spark.state import has_state, has_watermark, is_stateful
 from foretide.topology.graph import STREAM_COLUMN, Bolt, From, Native, PerTuple, Spout, Topology, output_name
-from foretide.topology.groupings import Dynamic, Fields, LoadAware, PartialKey, Shuffle
+from foretide.topology.groupings import Dynamic, Fields, Global, LoadAware, PartialKey, Shuffle
 from foretide.topology.shape import SHARED, PlanShape
 from foretide.topology.sinks import Sink
 from foretide.topology.validate import find_problems, find_run_problems
@@ -234,7 +234,7 @@ class Compiler:
                 "Split it in two, partial then merge: a stateless bolt behind this edge that counts or sums each "
                 "batch, and a bolt behind fields or global that adds the parts up",
             )
-        left = all(isinstance(source.grouping, Shuffle | Fields) for source in bolt.inputs)
+        left = all(isinstance(source.grouping, Shuffle | Fields | Global) for source in bolt.inputs)
         if left:
             self.stateful.add(bolt.id)
         return left
