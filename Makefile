@@ -8,7 +8,7 @@ PIP_INSTALL := sh scripts/install.sh $(BIN)/python -m pip install --disable-pip-
 
 run: $(VENV)/.run
 	@echo "Starting the demonstration; it takes about two minutes ..."
-	@$(BIN)/foretide demo url-count
+	@$(BIN)/foretide demo url-count --dashboard
 
 test: $(VENV)/.dev
 	@sh scripts/test.sh $(BIN)/python

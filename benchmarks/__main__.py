@@ -16,6 +16,7 @@ ALL = (
     "engine",
     "monitoring",
     "control_cost",
+    "dashboard",
     "batch_cost",
     "store_growth",
     "forecasting",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import Annotated
 
 import typer
@@ -9,8 +11,10 @@ import typer
 from foretide.cli.console import JsonOption, answer, echo
 from foretide.dashboard.access import token_file
 from foretide.dashboard.server import address_of, check_installed, listen, serve
+from foretide.runtime.processes import end_with_parent
 
 _MAX_PORT = 65_535
+_NICENESS = 10
 
 
 def dashboard(
@@ -24,12 +28,16 @@ def dashboard(
     ] = None,
     *,
     as_json: JsonOption = False,
+    inherited: Annotated[int | None, typer.Option("--socket", min=0, hidden=True)] = None,
 ) -> None:
     """Show the pipelines of this machine in a browser, and serve the REST API.
 
     It reads files and stores only. Changes need the token, which is kept in a file that only you can read.
     """
     check_installed()
+    if inherited is not None:
+        _serve_beside(inherited)
+        return
     listening = listen(host, port)
     address = address_of(listening)
 
@@ -40,3 +48,10 @@ def dashboard(
             echo("anybody who can reach this address can read; put a proxy with TLS and passwords in front", err=True)
 
     serve(listening, host, store or (), on_start=tell)
+
+
+def _serve_beside(inherited: int) -> None:
+    """As the child of a run: on its socket, until it ends, and only with what it leaves of the processor."""
+    os.nice(_NICENESS)
+    end_with_parent()
+    serve(socket.socket(fileno=inherited), "127.0.0.1")

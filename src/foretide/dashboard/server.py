@@ -6,13 +6,16 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foretide.dashboard.access import Access, Limits, hosts_of, read_token
 from foretide.errors import EnvironmentNotReadyError, MonitoringError
-from foretide.status.sources import Sources
+
+if TYPE_CHECKING:
+    from foretide.status.sources import Sources
 
 _MAX_MESSAGE_BYTES = 1_000_000
 _PACKAGES = ("fastapi", "nicegui", "uvicorn")
@@ -48,10 +51,12 @@ def listen(host: str, port: int) -> socket.socket:
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(128)
+        with ExitStack() as undo:
+            listening = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(128)
+            undo.pop_all()
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise MonitoringError(f"cannot listen on port {port} of '{host}': {reason}; choose another, or 0") from error
@@ -74,6 +79,8 @@ def serve(
     """Serve until the process is interrupted."""
     check_installed()
     import uvicorn  # noqa: PLC0415 - an extra
+
+    from foretide.status.sources import Sources  # noqa: PLC0415 - loads SQLAlchemy
 
     sources = Sources(stores)
     access = Access(read_token(), hosts_of(host), limits or Limits())

@@ -191,14 +191,15 @@ def _write(pipe: IO[bytes], waiting: queue.Queue[Message | None]) -> None:
             pipe.flush()
 
 
-def end_with_parent(folder: Path) -> None:
-    """End this process, and remove its folder, once its parent has died, however that has ended."""
+def end_with_parent(folder: Path | None = None) -> None:
+    """End this process, and remove its folder, if it has one, once its parent has died, however that has ended."""
     parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(_PARENT_POLL_SECONDS)
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 
     threading.Thread(target=watch, name="foretide-parent", daemon=True).start()

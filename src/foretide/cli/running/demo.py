@@ -21,6 +21,7 @@ from foretide.apps.app import APPS, Load, find_app
 from foretide.apps.experiment import Verification, cpu_hog, origin_of, pin, pin_executors
 from foretide.cli.console import Console, DurationOption, JsonOption, PlotOption, print_json
 from foretide.cli.running.application import AppRun, spark_session, target_verdict, warm_up
+from foretide.cli.running.beside import DashboardOption, dashboard_beside
 from foretide.cli.running.demo_join import check_demo_plot, join
 from foretide.cli.running.demo_real_time import check_connector, show_real_time
 from foretide.cli.running.demo_report import DEFAULT_REPORT, ReportOption, check_report, write_report
@@ -94,6 +95,7 @@ def url_count(
         Mode, typer.Option(help="Real-time mode reads from a Kafka broker of its own; micro-batch mode needs none.")
     ] = "real-time",
     *,
+    dashboard: DashboardOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Slow an executor down, without control and with it.
@@ -114,7 +116,8 @@ def url_count(
         mode, rate = "micro-batch", None
     rate = _RATES[mode] if rate is None else rate
     if mode == REAL_TIME.name:
-        with ended_by_signals(), only_run(_NAME) as tell, run_folder("demo") as folder:
+        beside = dashboard_beside(dashboard, console.print)
+        with ended_by_signals(), only_run(_NAME) as tell, run_folder("demo") as folder, beside:
             exact = show_real_time(duration, rate, (plot, report), folder, tell, console, as_json=as_json)
         if not exact:
             raise typer.Exit(1)
@@ -124,6 +127,7 @@ def url_count(
         ended_by_signals(),
         only_run(_NAME) as tell,
         run_folder("demo") as folder,
+        dashboard_beside(dashboard, console.print),
         spark_session("local-cluster[2,1,1024]", "foretide-demo", 2, folder / SPARK_LOG, console) as spark,
     ):
         warm_up(spark, find_app(_APP), console, folder, Load(seconds=60.0, rate=rate), short_batches=5)

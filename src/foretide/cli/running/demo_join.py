@@ -14,6 +14,7 @@ from foretide.apps.taxi_join import City, JoinOutcome
 from foretide.apps.taxi_join import run as run_join
 from foretide.cli.console import Console, DurationOption, JsonOption, PlotOption, check_plot, print_json
 from foretide.cli.running.application import spark_session
+from foretide.cli.running.beside import DashboardOption, dashboard_beside
 from foretide.cli.running.preflight import (
     MAX_RATE,
     MAX_SECONDS,
@@ -46,6 +47,7 @@ def join(
     master: Annotated[str, typer.Option(help="Master URL of Spark.")] = "local[2]",
     plot: PlotOption = Path("foretide-join.png"),
     *,
+    dashboard: DashboardOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Join taxi orders with vehicle positions by cell.
@@ -68,6 +70,7 @@ def join(
         ended_by_signals(),
         only_run(JOIN) as tell,
         run_folder("join") as folder,
+        dashboard_beside(dashboard, console.print),
         spark_session(master, "foretide-join", partitions, folder / SPARK_LOG, console) as spark,
     ):
         tell(folder / "checkpoint" / "foretide")

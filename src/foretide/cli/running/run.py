@@ -19,6 +19,7 @@ import typer
 
 from foretide.apps.app import APPS, Load, find_app
 from foretide.cli.console import DurationOption, JsonOption, PlotOption, check_plot, echo
+from foretide.cli.running.beside import DashboardOption, dashboard_beside
 from foretide.cli.running.preflight import (
     SPARK_LOG,
     check_home,
@@ -86,6 +87,7 @@ def run(
         bool, typer.Option("--supervise", help="Start a driver that dies again, from its checkpoint.")
     ] = False,
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
+    dashboard: DashboardOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run an application, a topology of your own, or a PySpark program.
@@ -122,6 +124,7 @@ def run(
         ended_by_signals(),
         nullcontext(_tell_nobody) if supervised else only_run(name) as tell,
         output_folder(output, name, may_exist=supervised) as folder,
+        dashboard_beside(dashboard, partial(echo, err=as_json)),
     ):
         tell(folder / "checkpoint" / "foretide")
         if supervise:
@@ -170,7 +173,7 @@ def _supervise(context: typer.Context, name: str, folder: Path, max_restarts: in
 
 def driver_command(context: Any, folder: Path) -> list[str]:
     """The command of the driver: as this one, in a given folder, and supervised."""
-    given = {**context.params, "output": folder, "supervise": False, "supervised": True}
+    given = {**context.params, "output": folder, "supervise": False, "supervised": True, "dashboard": False}
     words = [sys.executable, "-m", "foretide", "run"]
     for parameter in context.command.params:
         value = given.get(parameter.name)
