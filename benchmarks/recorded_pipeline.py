@@ -28,7 +28,7 @@ _WARM_SECONDS, _WARM_BATCHES, _WARM_LIMIT = 6.0, 4, 240.0
 _ATTEMPTS = 4
 
 
-def topology(name: str, trace: str, rate: float, seconds: float) -> ft.Topology:
+def topology(name: str, curve: ft.Curve) -> ft.Topology:
     """Hashing that takes a while, then a second edge: work, queues and shuffles to measure."""
 
     def digest(frame: DataFrame) -> DataFrame:
@@ -37,7 +37,6 @@ def topology(name: str, trace: str, rate: float, seconds: float) -> ft.Topology:
             text = F.sha2(text, 512)
         return frame.select("key", text.alias("digest"))
 
-    curve = ft.Curve.from_trace(trace, seconds=seconds, mean_rate=rate, first=0, samples=900)
     spout = ft.Spout("lines", ft.Replay(Keyed(seed=1), curve, partitions=EXECUTORS, max_rows=60_000))
     digests = ft.Bolt("digest", digest, [ft.From("lines")], pool=2 * EXECUTORS)
     letters = ft.Bolt(
@@ -46,7 +45,8 @@ def topology(name: str, trace: str, rate: float, seconds: float) -> ft.Topology:
     return ft.Topology(name, [spout], [digests, letters])
 
 
-def main(name: str, trace: str, rate: float, seconds: float, folder: Path) -> None:
+def session(name: str) -> SparkSession:
+    """A session with two executors of a core each."""
     options = {
         "spark.sql.shuffle.partitions": str(EXECUTORS),
         "spark.executor.memory": "640m",
@@ -56,13 +56,19 @@ def main(name: str, trace: str, rate: float, seconds: float, folder: Path) -> No
     }
     spark = ft.session(f"local-cluster[{EXECUTORS},1,768]", f"foretide-{name}", options)
     spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def main(name: str, trace: str, rate: float, seconds: float, folder: Path) -> None:
+    spark = session(name)
     settings = ft.RunSettings(
         trigger="1 second",
         monitoring=ft.MonitorSettings(
             store=str(folder / f"{name}.db"), workers_every=1.0, machines_every=1.0, smoothing={}, rules=()
         ),
     )
-    pipeline = _running(spark, topology(name, trace, rate, seconds), folder / name, settings)
+    curve = ft.Curve.from_trace(trace, seconds=seconds, mean_rate=rate, first=0, samples=900)
+    pipeline = running(spark, curve, folder / name, settings)
     pin_executors(spark.sparkContext.applicationId)
     print("ready", flush=True)
     over = threading.Event()
@@ -79,13 +85,15 @@ def _await_end(over: threading.Event) -> None:
     over.set()
 
 
-def _running(spark: SparkSession, graph: ft.Topology, folder: Path, settings: ft.RunSettings) -> ft.Pipeline:
+def running(spark: SparkSession, curve: ft.Curve, folder: Path, settings: ft.RunSettings) -> ft.Pipeline:
     """The pipeline once its batches are as short as they get on this machine.
 
     It is started again if it fails: on a busy machine, Spark may not wait long enough for Python to start.
     """
     for attempt in range(_ATTEMPTS):
-        pipeline = ft.submit(spark, graph, ft.Parquet(f"{folder}-{attempt}"), f"{folder}-{attempt}-cp", settings)
+        pipeline = ft.submit(
+            spark, topology(folder.name, curve), ft.Parquet(f"{folder}-{attempt}"), f"{folder}-{attempt}-cp", settings
+        )
         limit = time.monotonic() + _WARM_LIMIT
         while pipeline.running and time.monotonic() < limit:
             if sum(report.duration < _WARM_SECONDS for report in list(pipeline.reports)) >= _WARM_BATCHES:

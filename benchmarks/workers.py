@@ -28,12 +28,15 @@ from foretide.forecasting.forecaster import Floats
 from foretide.forecasting.settings import TrainingBudget, WorkerNetSettings
 from foretide.forecasting.worker_forecaster import WorkerForecaster
 from foretide.forecasting.worker_frames import MachineFrame, WorkerHistory
-from foretide.metrics.from_batch import SLOWNESS
-from foretide.settings.forecasts import worker_net
+from foretide.metrics.from_batch import SLOWNESS, relative_times
+from foretide.settings.forecasts import ForecastSettings, worker_net
 
 DATA = Path(__file__).parent / "data"
+RECORDINGS = (DATA / "workers.parquet", DATA / "workers-batches.parquet")
+STEP = ForecastSettings().worker_step
 LEARNT, EARLY = 0.7, 0.25
 SLOW, SOON = 1.75, (5.0, 15.0)
+TUPLES, TUPLE_TIME = "worker_inbound_tuples_per_second", "worker_tuple_execution_time_ms"
 PAPER_TARGETS = (
     "worker_cpu_user_percent",
     "worker_outbound_batch_sending_time_ms",
@@ -45,12 +48,11 @@ Frames = list[MachineFrame | None]
 
 @dataclass(frozen=True)
 class Recording:
-    """Workers of one machine, their targets, and the seconds of a step."""
+    """Workers of one machine, and their targets."""
 
     name: str
     frames: Frames
     targets: tuple[str, ...]
-    step: float
 
     @property
     def learnt(self) -> int:
@@ -70,17 +72,14 @@ def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - no pi
 
 def recordings() -> Iterator[Recording]:
     """Those that are there, then generated workers whose neighbours' load has early signs."""
-    for path, step in ((DATA / "workers.parquet", 2.0), (DATA / "workers-batches.parquet", 5.0)):
+    for path in RECORDINGS:
         if path.exists():
-            frames = read_recording(path, step)
-            known = {name for frame in frames if frame is not None for each in frame.workers.values() for name in each}
-            wanted = (*PAPER_TARGETS, SLOWNESS)
-            yield Recording(path.name, frames, tuple(name for name in wanted if name in known), step)
+            yield Recording(path.name, read_recording(path), (*PAPER_TARGETS, SLOWNESS))
     steps = [MachineFrame(step.machine, step.workers) for step in colocated_steps(2, 720, 4)]
-    yield Recording("generated", list(steps), ("cpu", "sending_time", "queuing_time"), 5.0)
+    yield Recording("generated", list(steps), ("cpu", "sending_time", "queuing_time"))
 
 
-def read_recording(path: Path, step: float, offset: float = 0.0) -> Frames:
+def read_recording(path: Path, offset: float = 0.0, step: float = STEP) -> Frames:
     """The frames of a recording of one machine: of several rows in a step the newest values."""
     table = pd.read_parquet(path)
     table["step"] = np.floor((table["at"] - table["at"].min() - offset) / step).astype(int)
@@ -92,8 +91,20 @@ def read_recording(path: Path, step: float, offset: float = 0.0) -> Frames:
             str(name): {str(key): float(value) for key, value in row.items() if pd.notna(value)}
             for (_, name), row in rows.to_dict("index").items()
         }
-        frames[int(str(at))] = MachineFrame(known.pop("", {}), known)
+        frames[int(str(at))] = MachineFrame(known.pop("", {}), _with_slowness(known, step))
     return frames
+
+
+def _with_slowness(workers: dict[str, dict[str, float]], step: float) -> dict[str, dict[str, float]]:
+    """The slowness of workers whose recording lacks it, from the time and the number of the tuples of a step."""
+    if any(SLOWNESS in each for each in workers.values()):
+        return workers
+    tasks = [
+        (name, None, each[TUPLE_TIME] * each[TUPLES] * step, each[TUPLES] * step)
+        for name, each in workers.items()
+        if each.get(TUPLES) and TUPLE_TIME in each
+    ]
+    return workers | {name: {**workers[name], SLOWNESS: value} for name, value in relative_times(tasks).items()}
 
 
 def compare(recording: Recording, *, quick: bool) -> dict[str, Any]:
@@ -222,7 +233,7 @@ def rmse(errors: Floats) -> Floats:
 
 def slow_scores(recording: Recording, ahead: Ahead) -> dict[str, Any]:
     """Of workers that are not slow yet: were those slow 5 to 15 s later of which that was forecast, and the reverse?"""
-    first, last = (round(seconds / recording.step) for seconds in SOON)
+    first, last = (round(seconds / STEP) for seconds in SOON)
     hits = wrong = missed = 0
     for place, each in enumerate(ahead[:-last]):
         now = recording.learnt + place - 1
@@ -244,10 +255,11 @@ def ratios(frame: MachineFrame | None) -> dict[str, float]:
 
 
 def ratios_of(slowness: dict[str, float]) -> dict[str, float]:
-    """As `ratios`; the pipeline of a worker is the part of its name before the slash."""
+    """As `ratios`; the pipeline of a worker is the part of its name before the slash, if it has one."""
     found = {}
     for name, value in slowness.items():
-        peers = [other for each, other in slowness.items() if each != name and each.split("/")[0] == name.split("/")[0]]
+        pipeline = name.rpartition("/")[0]
+        peers = [other for each, other in slowness.items() if each != name and each.rpartition("/")[0] == pipeline]
         if peers:
             found[name] = value / max(float(np.median(peers)), 1e-9)
     return found

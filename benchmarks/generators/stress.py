@@ -48,7 +48,7 @@ def stresses(
     """One disturbance after the other until the time is over; a `share` of them is announced.
 
     >>> [(each.case, each.signal, round(each.start)) for each in stresses(1, 120.0, [0, 1])]
-    [('announced', 'disk', 34), ('announced', 'load', 71), ('announced', 'memory', 106)]
+    [('announced', 'load', 31), ('false', 'memory', 64), ('unannounced', 'disk', 72), ('announced', 'disk', 100)]
     """
     check_seed(seed)
     check_number("seconds", seconds, 0.0, 1e6)

@@ -106,13 +106,15 @@ class KeyNet(KeyModel):
         self._since += 1
 
     def _ahead(self, horizon: int) -> list[Shares]:
-        if self.weights is None:
+        if self.weights is None or not self._windows:
             return self._ewma._ahead(horizon)  # noqa: SLF001 - the same kind of model
         past = self._windows[-self.settings.lookback :]
         keys = _candidates(past, self.settings.candidates)
         inputs, last = _inputs(_counts(past, keys, self.settings.candidates), self.settings.lookback)
         shares = predicted_shares(self.weights, inputs, last, self.settings.horizon)
-        rows = [dict(zip(keys, row.tolist(), strict=False)) for row in shares]
+        usual = self._ewma._ahead(1)[0]  # noqa: SLF001 - the same kind of model
+        others = {key: share for key, share in usual.items() if key not in {*keys}}
+        rows = [dict(zip(keys, row.tolist(), strict=False)) | _scaled(others, float(row[-1])) for row in shares]
         return [rows[min(far, len(rows) - 1)] for far in range(horizon)]
 
     def _own_state(self) -> dict[str, Any]:
@@ -147,6 +149,12 @@ class KeyNet(KeyModel):
         later = _counts(self._windows[end : end + self.settings.horizon], keys, self.settings.candidates)
         inputs, last = _inputs(_counts(past, keys, self.settings.candidates), self.settings.lookback)
         return inputs, last, later / later.sum(axis=1, keepdims=True)
+
+
+def _scaled(shares: Shares, total: float) -> Shares:
+    """Shares with another sum."""
+    before = sum(shares.values())
+    return {key: share * total / before for key, share in shares.items()}
 
 
 def _candidates(past: Sequence[Mapping[Key, float]], count: int) -> list[Key]:

@@ -33,7 +33,7 @@ WORKER_TARGETS = (
 def worker_net() -> WorkerNetSettings:
     """The net that forecasts workers live, and that comes with Foretide."""
     return WorkerNetSettings(
-        targets=WORKER_TARGETS, portable=True, horizon=8, hidden=16, keep=1800, budget=TrainingBudget(kept=3)
+        targets=WORKER_TARGETS, portable=True, horizon=3, hidden=16, keep=720, budget=TrainingBudget(kept=3)
     )
 
 
@@ -96,7 +96,7 @@ class ForecastSettings(Bounded):
         Gt(0),
         Doc("Seconds of a step of the workers. The net that comes along was trained for the default."),
         Scope.PYTHON_ONLY,
-    ] = 2.0
+    ] = 5.0
     workers_min_history: Annotated[
         Seconds, Gt(0), Doc("Seconds of workers' metrics before a net is trained."), Scope.PYTHON_ONLY
     ] = 900.0

@@ -121,3 +121,13 @@ def test_without_the_setting_there_is_no_process(tmp_path):
     fed(live, enumerate(WINDOWS[:25], start=1))
     assert not live.process.started
     assert live.problem is None
+
+
+def test_the_net_that_comes_along_answers_after_the_first_window():
+    live = LiveKeyForecast(ForecastSettings(niceness=0), None)
+    fed(live, [(1, WINDOWS[0])])
+    wait_for(lambda: live.expected(1) is not None, "an answer")
+    left, right = live.expected(1)
+    live.close()
+    assert left == right
+    assert sum(left.values()) == pytest.approx(1.0, abs=0.01)
