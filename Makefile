@@ -34,6 +34,7 @@ bench: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	@$(BIN)/python scripts/reference.py
+	@$(BIN)/python scripts/grafana.py
 	@$(BIN)/mkdocs build --quiet --strict && echo "docs: open site/index.html"
 
 clean:
