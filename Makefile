@@ -35,7 +35,7 @@ bench: $(VENV)/.dev
 docs: $(VENV)/.dev
 	@$(BIN)/python scripts/reference.py
 	@$(BIN)/python scripts/grafana.py
-	@$(BIN)/mkdocs build --quiet --strict && echo "docs: open site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "docs: open site/index.html"
 
 clean:
 	rm -rf $(VENV) site build dist

@@ -20,7 +20,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 24, 26, 30
 _MOST_POINTS = 500
 _MOST_ROWS = 24
 _MARK_GAP = 15.0
-_MAX_GAP_SECONDS = 60.0
+_MAX_GAP_SECONDS = 120.0
 _STRIP, _STRIP_GAP = 20, 8
 _BINS = 90
 _TICK_WIDTH = 75
@@ -164,15 +164,15 @@ def _line(line: Line, across: Scale, up: Scale) -> Iterator[Html]:
 
 
 def _path(points: Points, across: Scale, up: Scale, *, steps: bool) -> str:
-    """A line through the points, interrupted where nothing was measured for long."""
-    parts, before = [], None
-    for at, value in points:
+    """A line through the points, interrupted where nothing was measured for long. A point by itself is a dot."""
+    gap = max(_MAX_GAP_SECONDS, across.high / 4)
+    parts: list[str] = []
+    for place, (at, value) in enumerate(points):
         x, y = across.place(at), up.place(value)
-        if before is None or (not steps and at - before > max(_MAX_GAP_SECONDS, across.high / 20)):
-            parts.append(f"M{x} {y}" if before is not None or len(points) > 1 else f"M{x} {y}h1")
+        if place == 0 or (not steps and at - points[place - 1][0] > gap):
+            parts.append(f"M{x} {y}h.1")
         else:
             parts.append(f"H{x}V{y}" if steps else f"L{x} {y}")
-        before = at
     return "".join(parts)
 
 
