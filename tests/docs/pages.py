@@ -5,6 +5,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
+_OWN_TESTS = {"policy.md", "extending.md"}
+
+
+def pages(own_tests):
+    """README, the pages and the guides, without those that have tests of their own."""
+    docs = ROOT / "docs"
+    found = [page for folder in (docs, GUIDES, docs / "papers") for page in sorted(folder.glob("*.md"))]
+    return [ROOT / "README.md", *(page for page in found if page.name not in {*own_tests, *_OWN_TESTS})]
 
 
 def code_blocks(page):

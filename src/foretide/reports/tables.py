@@ -30,7 +30,8 @@ def table(caption: str | None, heads: Sequence[str], rows: Iterable[Sequence[Chi
                        for place, text in enumerate(heads)))  # fmt: skip
     body = [tag("tr", *(cell(place, content) for place, content in enumerate(row))) for row in rows]
     title = None if caption is None else tag("caption", caption)
-    whole = tag("table", title, tag("thead", head), tag("tbody", *body), class_="wide" if len(heads) > _FEW_COLUMNS else "whole")
+    look = "wide" if len(heads) > _FEW_COLUMNS else "whole"
+    whole = tag("table", title, tag("thead", head), tag("tbody", *body), class_=look)
     return tag("div", whole, class_="scroll", tabindex="0", role="group", aria_label=caption or heads[0])
 
 
