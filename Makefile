@@ -34,6 +34,7 @@ bench: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	@$(BIN)/python scripts/reference.py
+	@$(BIN)/python scripts/rest_reference.py
 	@$(BIN)/python scripts/grafana.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "docs: open site/index.html"
 
