@@ -57,7 +57,8 @@ def announce_pipeline(folder, *, name="shop", edge="work", now=None):
         routes, hosts = {"work": (1.0, 1.0, 1.0)}, {"0": "host-a", "1": "host-b"}
         observed = Observed(routes, 1, hosts, frozenset({"1"}))
         store.write_setups(name, [RecordedWorld(now - 2, SETUP, target, observed, ("bypass",))])
-        ahead = RecordedSeries("arrival_rate", "lines", "ensemble", (5.0, 10.0), (125.0, 130.0), {0.1: (100.0, 90.0)})
+        bounds = {0.1: (100.0, 90.0), 0.9: (150.0, 170.0)}
+        ahead = RecordedSeries("arrival_rate", "lines", "ensemble", (5.0, 10.0), (125.0, 130.0), bounds)
         store.write_forecasts(name, [RecordedForecasts(now - 1, (ahead,))])
         wish = Wish("bypass", SetSplit("work", (4.0, 3.0, 1.0)), "worker 1 is slow")
         store.write_decisions(name, [Decision(5, now - 1, name, wishes=(wish,), chosen=(wish,), target=target)])

@@ -23,7 +23,13 @@ from foretide.status.pipelines import foretide_home
 State = Literal["ok", "missing", "problem"]
 
 _PIP = f"{sys.executable} -m pip install"
-_EXTRAS = {"kafka": "confluent_kafka", "plot": "matplotlib", "postgres": "psycopg", "forecast": "equinox"}
+_EXTRAS = {
+    "dashboard": "nicegui",
+    "kafka": "confluent_kafka",
+    "plot": "matplotlib",
+    "postgres": "psycopg",
+    "forecast": "equinox",
+}
 _EXCLUSION_LIST = "org/apache/spark/scheduler/HealthTracker.class"
 _MIN_CORES, _MIN_GIGABYTES = 2, 4.0
 _MARKS: dict[State, tuple[str, str]] = {

@@ -78,7 +78,7 @@ def render_trust(view: ForecastView) -> Markup:
         known = view.trust[place] if place < len(view.trust) else None
         mark = Markup("") if known is None else _mark(known)
         seconds = point.at - made if known is None else known.seconds
-        interval = "" if point.low is None else f"{number(point.low)} to {number(point.high)}"
+        interval = "" if None in (point.low, point.high) else f"{number(point.low)} to {number(point.high)}"
         rows.append((f"{seconds:g} s", number(point.mean), interval, mark, "" if known is None else known.why))
     log = join(html("<li>{}</li>", each) for each in view.log[: -_LISTED - 1 : -1])
     model = "" if view.by is None else f"by {view.by}"
