@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from datetime import UTC, datetime
 
 from foretide.formatting import format_number
 
@@ -14,6 +14,6 @@ def local_date(at: float, layout: str = "%Y-%m-%d at %H:%M:%S") -> str:
     '1,000,000,000,000,000 s after 1970'
     """
     try:
-        return time.strftime(layout, time.localtime(at))
+        return datetime.fromtimestamp(at, UTC).astimezone().strftime(layout)
     except (OverflowError, ValueError, OSError):
         return f"{format_number(at)} s after 1970"

@@ -191,7 +191,7 @@ def test_a_load_aware_edge_of_any_query_is_split_by_decisions(spark, tmp_path):
         from pyspark import TaskContext
 
         for batch in batches:
-            time.sleep(batch.num_rows * (2e-4 if TaskContext.get().partitionId() == 1 else 2e-5))
+            time.sleep(batch.num_rows * (1e-3 if TaskContext.get().partitionId() == 1 else 2e-5))
             yield batch.select(["value"])
 
     control = str(tmp_path / "control")

@@ -95,7 +95,7 @@ class Executors(_Application):
         self._leaving: dict[str, float] = {}
         self._removed: set[str] = set()
         if self.local:
-            self.limits.append("local mode has one worker, the driver: no executor can be taken out or asked for")
+            self.limits.append("in local mode no executor can be taken out or asked for")
 
     def allow(self, least: int, most: int | None = None) -> None:
         """Keep between `least` and `most` executors; None for as many as there have been at one time."""

@@ -10,7 +10,7 @@ import json
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlparse
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -30,6 +30,7 @@ class SparkRest:
         self._connection = http.client.HTTPConnection(address.hostname or "localhost", address.port)
         self._prefix = f"/api/v1/applications/{application}"
         self._lock = threading.Lock()
+        finalize(self, self._connection.close)
 
     @classmethod
     def of(cls, context: SparkContext) -> SparkRest:

@@ -52,7 +52,7 @@ def test_a_query_without_edges_is_controlled_without_arguments(spark, rows, tmp_
         assert "control (act): bypass, replicas, hot_keys" in shown
         assert shown.count("problem:") == 2
         assert "problem: tuple latency is a bound by the batches" in shown
-        assert "problem: local mode has one worker" in shown
+        assert "problem: in local mode no executor can be taken out" in shown
         with pytest.raises(ft.errors.ControlFolderError, match="a control loop is attached"):
             ft.control(query)
     finally:
