@@ -102,8 +102,9 @@ def test_nothing_of_a_list_or_of_routes_is_cut_in_a_narrow_terminal(folder, name
 def test_a_missed_target_is_said_by_status_and_list(folder):
     record = TargetRecord(Target(2.0)).with_measured(1.0, 100.0).with_measured(5.0, 110.0).with_measured(6.0, 120.0)
     attach_loop(folder, record=replace(record, cause="worker 1", remedies=("a larger pool",)), target=Target(2.0))
-    assert "target p99 below 2 s: MISSED for 10 s, measured 6 s; missed in 2 of 3 measurements, 100 % of 20 s\n" in say(
-        "status"
+    assert (
+        "target p99 below 2 s: MISSED for 10 s, measured 6 s\n  missed in 2 of 3 measurements, 100 % of 20 s\n"
+        in say("status")
     )
     assert "  likely cause: worker 1\n  what would help: a larger pool\n" in say("status")
     assert "missed, 67 %" in say("list")

@@ -133,8 +133,8 @@ def _control_lines(control: ControlStatus | None) -> Iterator[str]:
     mode = "paused" if control.paused else control.mode
     yield f"control ({mode}): {', '.join(control.policies)}; {describe_target(control.target)}; {state}"
     if control.record is not None and control.record.target.latency is not None:
-        yield verdict(control.record)
-        yield from (f"  {line}" for line in reasons(control.record))
+        held, *counted = verdict(control.record).split("; ")
+        yield from (held, *(f"  {line}" for line in (*counted, *reasons(control.record))))
     yield from (f"join '{name}': {each.describe()}" for name, each in control.joins.items())
     yield from (f"  decision {each.id}: {each.summary}" for each in control.decisions[-_MAX_LINES:])
     yield from (f"  forecast: {sentence}" for sentence in control.forecasts[-_MAX_LINES:])
