@@ -347,8 +347,8 @@ def test_a_route_that_a_person_sets_is_held_until_it_is_released(folder):
     said = say("route", "set", "work", "3:1")
     assert said.rstrip().endswith("it holds until it is released")
     assert folder.orders.held()["edge work"].words == "split 3:1"
-    assert re.search(r"held by a person: edge work: split 3:1, set by \S+@\S+ on \d{4}-", say("status"))
-    assert "`foretide route release work` ends it" in say("route", "show")
+    assert re.search(r"held by a person: edge work: split 3:1\n  set by \S+@\S+ on \d{4}-", say("status"))
+    assert "released by: foretide route release work\n" in say("route", "show")
     assert json.loads(say("status", "--json"))["held"]["edge work"]["by"].count("@") == 1
     assert "stays as it is until the control loop changes it" in say("route", "release", "work")
     assert folder.orders.held() == {}
@@ -364,7 +364,7 @@ def test_the_loop_can_be_paused_from_a_terminal_for_a_time(folder):
     )
     assert (folder.orders.mode(), "control (paused)" in say("status")) == ("pause", True)
     assert "pause\nheld by a person: mode: the control loop is paused" in say("mode", "show")
-    assert "`foretide mode release` ends it" in say("status")
+    assert "released by: foretide mode release\n" in say("status")
     assert "in the mode that it began with" in say("mode", "release")
     assert (folder.orders.mode(), folder.orders.held()) == (None, {})
     assert call("mode", "set", "sleep").exit_code == 2
@@ -420,7 +420,7 @@ def test_limits_targets_and_drained_hosts_are_held_and_released(folder):
     assert set(folder.orders.held()) == {"spout lines", "target", "drained host-a"}
     status = say("status")
     for command in ("admission release lines", "target release", "drain --release host-a"):
-        assert f"`foretide {command}` ends it" in status
+        assert f"released by: foretide {command}\n" in status
     assert "lines: 1,200 rows per batch" in say("admission", "show")
     say("admission", "release", "lines")
     say("target", "release")

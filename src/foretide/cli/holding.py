@@ -35,9 +35,11 @@ def length(order: HeldOrder) -> str:
 
 
 def describe(held: Mapping[str, HeldOrder], now: float) -> Iterator[str]:
-    """A line for each order that holds, with the command that releases it."""
+    """For each order that holds what it is, its origin and the command that releases it, a line each."""
     for subject, order in held.items():
         if order.holds(now):
             kind, _, name = subject.partition(" ")
             command = _RELEASES_WHOLE.get(subject) or f"{_RELEASES.get(kind, 'route release')} {name}"
-            yield f"{subject}: {order.describe()}; `foretide {command}` ends it"
+            yield f"held by a person: {subject}: {order.words}"
+            yield f"  {order.origin}"
+            yield f"  released by: foretide {command}"

@@ -107,7 +107,7 @@ def _show_state(state: PipelineState, *, followed: bool) -> None:
     if unsigned:
         console.print(f"drained: {', '.join(unsigned)}", markup=False)
     for line in describe(state.held, time.time()):
-        console.print(f"held by a person: {line}", markup=False)
+        console.print(line, markup=False)
     _say_problems(state.problems)
 
 

@@ -138,7 +138,7 @@ def _show_held(folder: ControlFolder, start: str) -> None:
     """What people hold, of the subjects that begin so."""
     held = {subject: order for subject, order in folder.orders.held().items() if subject.startswith(start)}
     for line in describe(held, time.time()):
-        echo(f"held by a person: {line}")
+        echo(line)
 
 
 def _in_force(routes: RoutesState, *, followed: bool) -> str:

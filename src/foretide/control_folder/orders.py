@@ -121,8 +121,13 @@ class HeldOrder:
 
     def describe(self) -> str:
         """What was set, by whom, when, and for how long."""
+        return f"{self.words}, {self.origin}"
+
+    @property
+    def origin(self) -> str:
+        """By whom it was set, when, and for how long."""
         end = "until it is released" if self.until is None else f"until {local_date(self.until)}"
-        return f"{self.words}, set by {self.by} on {local_date(self.at)}, {end}"
+        return f"set by {self.by} on {local_date(self.at)}, {end}"
 
 
 def held_place(place: str) -> str:
