@@ -1,6 +1,9 @@
-"""Replicas under real load, live: a step of the rate, and an hour of tweets in some minutes. Rivals in the same run.
+"""Replicas under real load, live: a step of the rate, an hour of tweets in some minutes, and two days in ten.
 
     python -m benchmarks live_load
+
+The two days are those of the taxi counts, after the two days before them were handed in as history. The same load runs
+with forecasts, without (reactive), and with the load known in advance, side by side.
 
 The bolt waits 4 ms for each tuple, as one that asks another service does, so replicas count and not cores. Static has
 as many replicas as the peak needs, from beginning to end.
@@ -11,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import foretide as ft
+from foretide.apps import foresight
 from foretide.apps.experiment import is_over, origin_of, replay_of, taken_by
 from foretide.control.actions.registry import SetReplicas
 from foretide.control.guards import GuardSettings
@@ -25,6 +30,7 @@ from foretide.control.policies.baselines import Reactive, ReactiveSettings
 from foretide.control.policies.replicas import Replicas, ReplicaSettings
 from foretide.runtime.monitoring.tuple_latency import latencies
 from foretide.workloads.keyed import Keyed
+from foretide.workloads.traces import load_trace
 
 POOL, EDGE = 12, "ask"
 WAIT = 0.004
@@ -50,7 +56,7 @@ def policies(variant: str) -> list[Any]:
     return ["static"]
 
 
-def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - no pictures here
+def run(*, quick: bool, folder: Path) -> dict[str, Any]:
     spark = ft.session(f"local[{POOL + 2}]", "foretide-load", {"spark.sql.shuffle.partitions": "2"})
     spark.sparkContext.setLogLevel("OFF")
     seconds = 60.0 if quick else 240.0
@@ -69,7 +75,69 @@ def run(*, quick: bool, folder: Path) -> dict[str, Any]:  # noqa: ARG001 - no pi
         ],
     }
     spark.stop()
+    found["two days in ten minutes, after two days of history"] = two_days(folder, quick=quick)
     return found
+
+
+DAY_SAMPLES, FIRST, MEAN_RATE = 48, 480, 400.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """Replicas for the load that is going to come: what no forecast can beat."""
+
+    curve: ft.Curve
+    origin: float
+    name: str = "known"
+
+    def start(self) -> float:
+        return 0.0
+
+    def wish(self, state: float, world: ft.World) -> tuple[float, list[ft.Wish]]:
+        if world.at < state + 4.0:
+            return state, []
+        now = world.at - self.origin
+        ahead = np.arange(now, now + foresight.AHEAD_SECONDS)
+        most = max(rate_at(self.curve, at) for at in ahead.tolist())
+        return world.at, [ft.Wish(self.name, SetReplicas(foresight.EDGE, foresight.needed(most)), "it is known")]
+
+
+def rate_at(curve: ft.Curve, at: float) -> float:
+    place = int(np.searchsorted(np.cumsum(curve.seconds), at, side="right"))
+    return curve.rates[min(place, len(curve.rates) - 1)]
+
+
+def two_days(folder: Path, *, quick: bool) -> list[dict[str, Any]]:
+    seconds = 120.0 if quick else 600.0
+    values = load_trace("taxi").values[FIRST : FIRST + 4 * DAY_SAMPLES]
+    rates = (values / values.mean() * MEAN_RATE).tolist()
+    each = seconds / (2 * DAY_SAMPLES)
+    before, curve = (
+        ft.Curve.steps([(each, rate) for rate in part]) for part in (rates[: 2 * DAY_SAMPLES], rates[2 * DAY_SAMPLES :])
+    )
+    spark = ft.session(f"local[{3 * foresight.POOL + 4}]", "foretide-days", {"spark.sql.shuffle.partitions": "2"})
+    spark.sparkContext.setLogLevel("OFF")
+    first = foresight.needed(curve.rates[0])
+    runs = [foresight.start(spark, folder, name, curve, first) for name in (foresight.WITHOUT, foresight.WITH, "known")]
+    for run in runs:
+        origin = origin_of(run.pipeline)
+        samples = [(origin + at, rate_at(before, at + seconds + 0.5)) for at in np.arange(-seconds, 0.0).tolist()]
+        history = [str(foresight.write_history(samples, folder / "history.json"))]
+        policy = Known(curve, origin) if run.name == "known" else foresight.policy()
+        foresees = run.name == foresight.WITH
+        foresight.attach(run, policy, forecasts=foresees, history=history if foresees else None, say=lambda _: None)
+    while not all(run.over for run in runs):
+        time.sleep(0.1)
+    sides = [foresight.end(run) for run in runs]
+    spark.stop()
+    return [
+        {
+            "strategy": side.name, "latency_p99_s": side.p99, "replica_seconds": side.replica_seconds,
+            "changes": len(side.changes), "caused by forecasts": sum(change.foreseen for change in side.changes),
+            "rows_lost": side.rows_lost,
+        }
+        for side in sides
+    ]  # fmt: skip
 
 
 def needed(rate: float) -> int:

@@ -50,6 +50,7 @@ def sections() -> dict[str, type]:
 ALIASES = {
     "AlarmRule": "rule",
     "HealthMetric": "metric",
+    "Resolution": "resolution",
     "Step": "step",
     "TrainingBudget": "budget",
 }

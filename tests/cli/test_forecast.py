@@ -158,3 +158,11 @@ def test_nothing_is_cut_at_80_columns(call, monkeypatch):
     assert result.exit_code == 0
     assert "…" not in result.stdout
     assert "e+" not in result.stdout
+
+
+def test_a_file_with_times_is_forecast_for_times(call):
+    hours = "\n".join(f"2026-01-{1 + i // 24:02}T{i % 24:02}:00:00Z,{100 + i % 24}" for i in range(240))
+    Path("times.csv").write_text(f"time,rate\n{hours}\n")
+    found = json.loads(call("forecast", "times.csv", "--horizon", "2", "--model", "ridge", "--json").stdout)
+    assert [step["at"] for step in found["steps"]] == [1768089600.0, 1768093200.0]
+    assert "\ntime " in call("forecast", "times.csv", "--horizon", "1", "--model", "ewma").output

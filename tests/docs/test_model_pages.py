@@ -52,4 +52,9 @@ def test_simulation():
 def test_forecasting(monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(registry, "available", lambda: registry.NUMPY_MODELS)
-    assert follow("forecasting.md", skipped=[["evaluate", "taxi"]]) == ["train", "forecast", "train"]
+    monkeypatch.setenv("FORETIDE_HOME", str(Path.cwd() / "home"))
+    topology = ["run", "my_module:topology"]  # tests/runtime/loop/test_foresight_story.py hands a history to a pipeline
+    events = [*topology, "--history", "rates.csv", "--event", "2026-11-27 18:00 1h x3"]
+    skipped = [["evaluate", "taxi"], events, [*topology, "--model", "models/rates"]]
+    done = follow("forecasting.md", skipped)
+    assert done == ["train", "forecast", "train", "history", "history", "train"]

@@ -100,7 +100,7 @@ def test_folders_without_a_whole_model_of_ours_are_refused(series, tmp_path):
 def test_a_file_is_read_with_its_step_and_its_gaps(tmp_path):
     file = tmp_path / "load.csv"
     file.write_text("time,host,rows,other\n2026-01-01T00:00,a,5,1\n2026-01-01T00:05,a,,2\n2026-01-01T00:10,b,7,3\n")
-    assert load_series(str(file), "rows") == Series("load", (5.0, None, 7.0), 300.0)
+    assert load_series(str(file), "rows") == Series("load", (5.0, None, 7.0), 300.0, 1767226200.0)
     assert load_series(str(file)).values == (1.0, 2.0, 3.0)
     with pytest.raises(ForecastError, match="no column 'host' of numbers; it has rows, other"):
         load_series(str(file), "host")

@@ -43,6 +43,9 @@ CHANGED = {
     "control.policies": ["static", "reactive", "processors", "prediction_error", "replicas", "admission", "bypass"],
     "guards.excluded": [{"start": "22h", "end": 21600.0}],
     "prediction_error.metric": "worker_slowness",
+    "forecasts.history": ["load.csv"],
+    "forecasts.model": "models/load",
+    "forecasts.events": ["2026-11-27 18:00 1h x3"],
 }
 
 
@@ -451,7 +454,7 @@ def test_every_setting_but_those_for_python_only_can_be_written_and_has_a_meanin
     assert {"monitoring.smoothing", "forecasts.net", "hot_keys.scaling"} <= PYTHON_ONLY
     assert [each.path for each in SETTINGS.values() if len(each.description) < 10] == []
     assert [name for name in SECTIONS if len(describe_section(name)) < 10] == []
-    assert len(SETTINGS) <= 101
+    assert len(SETTINGS) <= 104
 
 
 def test_advanced_settings_are_marked():

@@ -21,6 +21,7 @@ from foretide.cli.console import (
     print_json,
     progress_bar,
 )
+from foretide.dates import local_date
 from foretide.errors import ForecastError, PipelineNotFoundError
 from foretide.forecasting.backtest import Backtest, roll_ensemble
 from foretide.forecasting.forecaster import SeriesForecast
@@ -36,6 +37,7 @@ from foretide.forecasting.saved import (
     check_model_folder,
     continue_training,
     damage_of_saved,
+    learn_quickly,
     load_model,
     save_model,
     seasons_of,
@@ -161,9 +163,6 @@ def _show_card(card: ModelCard, drifts: int, folder: Path, console: Console) -> 
     _say(console, f"{card.values:,} values learnt; {drift}. Saved in {folder}")
 
 
-_CHUNK = 250
-
-
 def forecast(
     source: SourceArgument,
     horizon: Annotated[int, typer.Option(help="Steps to forecast.", min=1, max=MAX_HORIZON)] = 12,
@@ -206,11 +205,8 @@ def _is_folder(name: str) -> bool:
 def _learn(series: Series, name: str, horizon: int, season: list[int], seed: int) -> LoadModel | Ensemble:
     horizons = [each for each in HORIZONS if each < horizon] + [horizon]
     model = make(name, horizons, seasons_of(series, season), seed)
-    values = series.values[-LEARNT:]
     with progress_bar(f"learning {series.name}") as progress:
-        for start in range(0, len(values), _CHUNK):
-            model.learn(values[start : start + _CHUNK])
-            progress(min(1.0, (start + _CHUNK) / len(values)))
+        learn_quickly(model, series.values[-LEARNT:], progress)
     return model
 
 
@@ -226,6 +222,7 @@ def forecast_data(series: Series, model: LoadModel | Ensemble, ahead: SeriesFore
     steps = [
         {
             "step": step + 1,
+            **({} if (at := _time(series, step)) is None else {"at": at}),
             "mean": float(ahead.mean[step]),
             "median": float(median[step]),
             **{f"low_{level}": float(low[step]) for level, (low, _) in bounds.items()},
@@ -237,13 +234,23 @@ def forecast_data(series: Series, model: LoadModel | Ensemble, ahead: SeriesFore
     return {"series": series.name, "model": model.name, "values": len(series.values), "why": why, "steps": steps}
 
 
+def _time(series: Series, step: int) -> float | None:
+    """When a step ahead begins, in seconds since 1970; None if the series has no times."""
+    if series.last_at is None or series.step_seconds is None:
+        return None
+    return series.last_at + (step + 1) * series.step_seconds
+
+
 def _show_forecast(series: Series, model: LoadModel | Ensemble, ahead: SeriesForecast, console: Console) -> None:
     title = f"{series.name} after {len(series.values):,} values, by {model.name}"
-    table = plain_table(title, "step", "mean", "median", "80 % interval", "95 % interval")
+    first = "step" if _time(series, 0) is None else "time"
+    table = plain_table(title, first, "mean", "median", "80 % interval", "95 % interval")
     intervals, median = (ahead.interval(0.8), ahead.interval(0.95)), ahead.median
     for step in range(ahead.horizon):
         cells = (f"{format_number(low[step])} - {format_number(high[step])}" for low, high in intervals)
-        table.add_row(f"{step + 1:,}", format_number(ahead.mean[step]), format_number(median[step]), *cells)
+        at = _time(series, step)
+        when = f"{step + 1:,}" if at is None else local_date(at, "%Y-%m-%d %H:%M:%S")
+        table.add_row(when, format_number(ahead.mean[step]), format_number(median[step]), *cells)
     console.print(table)
     if isinstance(model, Ensemble):
         for sentence in dict.fromkeys(model.explain(steps).sentence for steps in (1, ahead.horizon)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -29,6 +30,23 @@ PolicyOption = Annotated[
         metavar="NAME",
         help=f"One of {', '.join(POLICIES)}; repeatable, the first one has priority.",
     ),
+]
+
+
+HistoryOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--history",
+        metavar="SOURCE",
+        help="Earlier load: a CSV, Parquet or Prometheus JSON file, or a store; repeatable.",
+    ),
+]
+EventOption = Annotated[
+    list[str] | None,
+    typer.Option("--event", metavar="EVENT", help="An announced event, such as '2026-11-27 18:00 1h x3'; repeatable."),
+]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", metavar="FOLDER", help="A model of `foretide train` that forecasts the load.")
 ]
 
 
@@ -63,6 +81,20 @@ def _table(found: list[EffectiveSetting]) -> Table:
         style = "dim" if each.source == "default" else None
         table.add_row(each.setting.path, Text(each.setting.shown(each.value)), Text(each.source), style=style)
     return table
+
+
+def handed_in(
+    history: Sequence[str] | None = None, model: str | None = None, events: Sequence[str] | None = None
+) -> list[str]:
+    """The options that hand something to the forecasts, as settings.
+
+    >>> handed_in(["load.csv"], "models/load")
+    ['forecasts.history=["load.csv"]', 'forecasts.model=models/load']
+    """
+    lists = [
+        f"forecasts.{name}={json.dumps(given)}" for name, given in (("history", history), ("events", events)) if given
+    ]
+    return lists if model is None else [*lists, f"forecasts.model={model}"]
 
 
 def chosen_settings(

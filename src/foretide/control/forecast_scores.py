@@ -154,18 +154,20 @@ class ForecastScores:
                     if value is not None:
                         due.setdefault(key, value)
                 for point in () if forecast is None else forecast.points:
-                    known = horizons.get(point.seconds) or Horizon((), _first(settings, point, snapshot.at))
-                    horizons[point.seconds] = _extended(known, point, figure[0], snapshot.at)
+                    if point.announced is None:  # the models are judged, not who has announced something
+                        known = _with_record(settings, horizons.get(point.seconds, Horizon()), point, snapshot.at)
+                        horizons[point.seconds] = _extended(known, point, figure[0], snapshot.at)
             series[key] = Series(horizons, seen)
         return ForecastScores(series, due)
 
 
-def _first(settings: VoteSettings, point: ForecastPoint, at: float) -> Score:
-    """The score of a horizon before any of its forecasts has come due: what the model's record says, if it has one."""
+def _with_record(settings: VoteSettings, horizon: Horizon, point: ForecastPoint, at: float) -> Horizon:
+    """Until enough forecasts have come due, what the model's record says counts, if it has one."""
     record = point.record
-    if record is None or record.error > record.naive:
-        return Score()
-    return Score(record.error, record.naive, abs(point.mean), settings.min_forecasts, trusted=True, since=at)
+    if record is None or record.error > record.naive or horizon.score.count >= settings.min_forecasts:
+        return horizon
+    score = Score(record.error, record.naive, abs(point.mean), settings.min_forecasts, trusted=True, since=at)
+    return replace(horizon, score=score)
 
 
 def _scored(

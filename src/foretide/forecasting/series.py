@@ -29,11 +29,17 @@ _FADING = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A value for each step, oldest first; None is a gap. `step_seconds` is None where it is not known."""
+    """A value for each step, oldest first; None is a gap.
+
+    Attributes:
+        step_seconds: The length of a step; None where it is not known.
+        last_at: The time of the last value in seconds since 1970; None where it is not known.
+    """
 
     name: str
     values: tuple[float | None, ...]
     step_seconds: float | None
+    last_at: float | None = None
 
 
 def load_series(source: str, column: str | None = None) -> Series:
@@ -59,7 +65,7 @@ def load_series(source: str, column: str | None = None) -> Series:
     frame = _read(path)
     place = _column(frame, column, source)
     values = _numbers(frame.iloc[:, place], source)
-    return Series(path.stem, values, _step(frame.iloc[:, 0], source) if place else None)
+    return Series(path.stem, values, *(_step(frame.iloc[:, 0], source) if place else (None, None)))
 
 
 def _exists(path: Path) -> bool:
@@ -81,7 +87,8 @@ def resampled(name: str, samples: Iterable[tuple[float, float]], step: float) ->
     steps: TimeSteps[float] = TimeSteps(step, max_gap=LEARNT)
     whole = [each for at, value in ordered for each in steps.add(at, value)]
     whole += steps.pass_time(ordered[-1][0] + 2 * step)
-    return Series(name, tuple(map(mean_of, whole)), step)
+    last = None if steps.last is None else steps.last * step
+    return Series(name, tuple(map(mean_of, whole)), step, last)
 
 
 def mean_of(values: Sequence[float] | None) -> float | None:
@@ -141,9 +148,9 @@ class TimeSteps(Generic[Item]):
         over = self.number(now - _GRACE * self.step) > self._open
         return self._close(self._open + 1) if early or over else []
 
-    def continue_from(self, last: int) -> None:
-        """Continue after a step that is known from elsewhere."""
-        self.last, self._open, self._items = last, None, []
+    def continue_from(self, last: int, interval: float = 0.0) -> None:
+        """Continue after a step that is known from elsewhere, with the usual time between samples if that is known."""
+        self.last, self._open, self._items, self._interval = last, None, [], interval
 
     def number(self, at: float) -> int:
         """The number of the step that contains a time."""
@@ -233,21 +240,21 @@ def _numbers(column: pd.Series[Any], source: str) -> tuple[float | None, ...]:
 _TIME_NAMES = frozenset({"time", "timestamp", "datetime", "date", "ts"})
 
 
-def _step(first: pd.Series[Any], source: str) -> float | None:
-    """The median interval of the first column in seconds, if it holds times; these must rise from row to row."""
+def _step(first: pd.Series[Any], source: str) -> tuple[float | None, float | None]:
+    """The median interval and the last of the times in the first column, if it holds any; they must rise row by row."""
     import pandas as pd  # noqa: PLC0415
 
     times = first
     if first.dtype.kind not in "biufMm" and _is_numeric(first):  # numbers, but for some cells
         if str(first.name).lower() not in _TIME_NAMES:
-            return None
+            return None, None
         times = _as_numbers(first)
     elif first.dtype.kind not in "biufMm":
         times = pd.to_datetime(first.map(str, na_action="ignore"), errors="coerce", format="ISO8601", utc=True)
         if 2 * int(times.notna().sum()) < len(times):
-            return None
+            return None, None
     elif first.dtype.kind != "M" and str(first.name).lower() not in _TIME_NAMES:
-        return None
+        return None, None
     missing = np.flatnonzero(times.isna())
     if len(missing):
         cell = shorten(str(first.iloc[missing[0]]))
@@ -259,6 +266,8 @@ def _step(first: pd.Series[Any], source: str) -> float | None:
             f"row {row} of '{source}': the time {cell} is not later than that of row {row - 1}; "
             "sort the rows by time, one row for each step"
         )
-    if times.dtype.kind != "M" or len(times) <= 1:
-        return None
-    return float(times.diff().dt.total_seconds().median()) or None
+    if len(times) <= 1:
+        return None, None
+    if times.dtype.kind == "M":
+        return float(times.diff().dt.total_seconds().median()) or None, times.iloc[-1].timestamp()
+    return None, None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
@@ -209,6 +209,50 @@ def draw_latencies(runs: Sequence[LatencyRun], slow_at: float | None, target: fl
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(visible=True, which="major", alpha=0.3)
     figure.legend(loc="outside lower center", ncols=4, fontsize="small")
+    save_figure(figure, path)
+
+
+class ReplicaChange(Protocol):
+    """A change of the replicas of an operator: when, in seconds of the run, and to how many."""
+
+    @property
+    def at(self) -> float: ...  # noqa: D102
+
+    @property
+    def replicas(self) -> int: ...  # noqa: D102
+
+
+class ReplicaRun(Protocol):
+    """A run whose replicas change: its batches as time, rows and p99 latency in seconds."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def batches(self) -> Sequence[tuple[float, int, float]]: ...  # noqa: D102
+
+    @property
+    def changes(self) -> Sequence[ReplicaChange]: ...  # noqa: D102
+
+
+def draw_foresight(load: Sequence[tuple[float, float]], runs: Sequence[ReplicaRun], path: Path) -> None:
+    """The load, and for each run its replicas and its latency over time."""
+    figure = new_figure(10, 7)
+    due, replicas, latency = figure.subplots(3, 1, sharex=True)
+    due.step([at for at, _ in load], [rate for _, rate in load], where="post", color="black")
+    due.set_ylabel("rows due per second")
+    for run, colour in zip(runs, _COLOURS, strict=False):
+        points = [(each.at, each.replicas) for each in run.changes]
+        points += [(run.batches[-1][0], points[-1][1])] if points and run.batches else []
+        replicas.step([at for at, _ in points], [count for _, count in points], where="post", color=colour)
+        latency.plot([at for at, _, _ in run.batches], [p99 for _, _, p99 in run.batches], color=colour, label=run.name)
+    replicas.set_ylabel("active replicas")
+    latency.set_ylabel("tuple latency (p99), s")
+    latency.set_xlabel("seconds of the load")
+    for axes in (due, replicas, latency):
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+    latency.legend(loc="upper left")
     save_figure(figure, path)
 
 

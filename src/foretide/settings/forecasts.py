@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Gt, Interval
@@ -12,12 +12,56 @@ from typing_extensions import Doc
 
 from foretide.bounds import Bounded, OneOf, Scope
 from foretide.durations import Seconds
+from foretide.forecasting.events import problems_of
 from foretide.forecasting.load.registry import LAST_VALUE, NUMPY_MODELS
 from foretide.forecasting.settings import TrainingBudget, WorkerNetSettings
 from foretide.metrics.from_batch import SLOWNESS
 
 LIGHT_MODELS: tuple[str, ...] = (*NUMPY_MODELS, "neural net")
 """Models that, once fitted in another process, are updated here from their state without fitting anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A coarser step in which the load is forecast farther ahead, all in seconds.
+
+    Attributes:
+        step: Seconds of a step.
+        horizons: Seconds ahead, beyond those of the finer steps.
+        seasons: Seasons that the load is expected to have.
+        max_history: The history that a model is fitted on: at least two of the longest season.
+        min_history: The history before the first fit; until then nothing is forecast in this step.
+        retrain_every: Between two fits.
+        max_held_out: The latest part, on which a new model is scored.
+    """
+
+    step: Seconds
+    horizons: tuple[Seconds, ...]
+    seasons: tuple[Seconds, ...]
+    max_history: Seconds
+    min_history: Seconds
+    retrain_every: Seconds
+    max_held_out: Seconds
+
+
+_TRAINED_STEPS = 20_000
+"""As many as a trained model remembers."""
+
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
+LONGER: tuple[Resolution, ...] = (
+    Resolution(
+        _MINUTE, (120.0, 300.0, 600.0, 1800.0, _HOUR), (_DAY,), 4 * _DAY, 2 * _HOUR, _HOUR / 2, 6 * _HOUR
+    ),
+    Resolution(
+        _HOUR, tuple(_HOUR * hours for hours in (2, 4, 8, 16, 36, 84, 172)), (_DAY, 7 * _DAY), 56 * _DAY, 2 * _DAY,
+        6 * _HOUR, 10 * _DAY,
+    ),
+)  # fmt: skip
+"""Minutes for an hour ahead, and hours for a week.
+
+Beyond a day no horizon is a whole number of days: there the last value is as good as a model of the day, and the
+weights that models earn would not hold for the hours in between.
+"""
 
 
 WORKER_TARGETS = (
@@ -66,6 +110,25 @@ class ForecastSettings(Bounded):
         Doc("Known seasons in seconds, multiples of the step; none to detect one."),
         Scope.ADVANCED,
     ] = None
+    longer: Annotated[
+        tuple[Resolution, ...],
+        Doc("Coarser steps beside `step`, for horizons beyond its own, in ascending order."),
+        Scope.PYTHON_ONLY,
+    ] = LONGER
+    history: Annotated[
+        tuple[str, ...],
+        Doc(
+            "Earlier load to learn from at the start: files (CSV, Parquet, the JSON of a Prometheus range query) "
+            "and stores."
+        ),
+    ] = ()
+    model: Annotated[
+        str | None, Doc("Folder of a model of `foretide train`, for a pipeline with one source; its step is used.")
+    ] = None
+    events: Annotated[
+        tuple[str, ...],
+        Doc("Announced events, each such as `2026-11-27 18:00 1h x3`: begin, length, and the load over the usual one."),
+    ] = ()
     seed: Annotated[int, Doc("Seed of everything random."), Scope.PYTHON_ONLY] = 0
     max_history: Annotated[
         Seconds, Gt(0), Doc("Maximum seconds of load that a model is fitted on."), Scope.PYTHON_ONLY
@@ -124,7 +187,8 @@ class ForecastSettings(Bounded):
     ] = field(default_factory=worker_net)
 
     def conflicts(self) -> Iterator[str]:
-        """Horizons and seasons that do not fit the step, no models, and too little history."""
+        """Horizons and seasons that do not fit the step, no models, too little history, and events that are none."""
+        yield from map("forecasts.{}".format, problems_of(self.events))
         if not (self.horizons and self.models):
             yield f"forecasts.{'models' if self.horizons else 'horizons'} must not be empty"
         for name, values in (("horizons", self.horizons), ("seasons", self.seasons or (self.step,))):
@@ -134,6 +198,19 @@ class ForecastSettings(Bounded):
             yield f"forecasts.horizons must be in ascending order, each once, got {self.horizons}"
         if self.max_history < 2 * self.min_history:
             yield f"forecasts.max_history must be at least twice min_history, got {self.max_history:g} s"
+
+    def at(self, resolution: Resolution) -> ForecastSettings:
+        """The settings of a coarser step."""
+        return replace(
+            self, step=resolution.step, horizons=resolution.horizons, seasons=resolution.seasons, longer=(),
+            max_history=resolution.max_history, min_history=resolution.min_history,
+            retrain_every=resolution.retrain_every, max_held_out=resolution.max_held_out,
+        )  # fmt: skip
+
+    def of_trained(self, step: float, horizons: Sequence[int]) -> ForecastSettings:
+        """The settings of a model that was trained elsewhere, with its horizons in steps."""
+        ahead, longest = tuple(step * each for each in horizons), max(_TRAINED_STEPS * step, self.max_history)
+        return replace(self, step=step, horizons=ahead, seasons=None, longer=(), max_history=longest)
 
     @property
     def steps_ahead(self) -> tuple[int, ...]:

@@ -12,9 +12,10 @@ import pytest
 
 from foretide.errors import SettingsError
 from foretide.forecasting.load.registry import make_ensemble
+from foretide.forecasting.load_history import LOAD, Earlier
 from foretide.metrics.metric import Sample
-from foretide.runtime.forecasts.load import LiveLoadForecast, fit
-from foretide.runtime.forecasts.loads import LOAD
+from foretide.runtime.forecasts.load import LiveLoadForecast
+from foretide.runtime.forecasts.load_fit import fit
 from foretide.runtime.forecasts.service import ForecastService
 from foretide.runtime.forecasts.workers import MISSING
 from foretide.settings.forecasts import ForecastSettings
@@ -33,7 +34,7 @@ def moments(count, seed=5):
 
 
 def measured(values):
-    return {KEY: list(zip(moments(len(values)), values, strict=True))}
+    return lambda: {"requests": Earlier(tuple(zip(moments(len(values)), values, strict=True)), 1.0)}
 
 
 class Clock:
@@ -171,7 +172,7 @@ def test_drift_calls_for_a_new_model_before_its_time():
 
 
 def test_no_fit_happens_in_the_process_of_the_pipeline(saved):
-    service = ForecastService(SETTINGS, None, saved[1])
+    service = ForecastService(SETTINGS, folder=saved[1])
     service.turn()
     mix = service.loads.loads["requests"].ensemble
     fits = [member.fits for member in mix.members]
@@ -185,7 +186,7 @@ def test_no_fit_happens_in_the_process_of_the_pipeline(saved):
 
 def test_a_restart_goes_on_where_it_was(saved):
     first, folder = saved
-    second = ForecastService(SETTINGS, None, folder, clock=Clock(900.5))
+    second = ForecastService(SETTINGS, folder=folder, clock=Clock(900.5))
     second.turn()
     assert second.problems == []
     assert forecast_of(second, 900.7) == forecast_of(first, 900.7)
@@ -214,7 +215,7 @@ def test_a_damaged_folder_is_said_and_one_starts_afresh(saved, tmp_path, damage)
     assert "a new one is started" in service.problems[0]
     assert forecast_of(service, 101.0) is not None
     service.close()  # it is kept now, in place of the damaged one
-    again = ForecastService(settings, None, tmp_path, clock=Clock(101.0))
+    again = ForecastService(settings, folder=tmp_path, clock=Clock(101.0))
     again.turn()
     assert again.problems == []
 
@@ -239,7 +240,7 @@ def test_figures_that_are_no_load_are_left_out():
 
 
 def test_rubbish_is_said_and_raises_nothing():
-    service = ForecastService(SETTINGS, {("arrival_rate", "requests"): 5}, clock=Clock())
+    service = ForecastService(SETTINGS, lambda: 1 // 0, clock=Clock())
     service.see([object()])
     service.see(None)
     service.turn()

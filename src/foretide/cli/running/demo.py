@@ -1,7 +1,7 @@
-"""`foretide demo url-count|join`: what control does, shown live.
+"""`foretide demo url-count|join|foresight`: what control does, shown live.
 
 `url-count` slows an executor, without control and with it. `join` joins taxi orders with vehicle positions; hot cells
-are found and split while it runs.
+are found and split while it runs. `foresight` adds replicas before the load rises.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from foretide.apps.experiment import Verification, cpu_hog, origin_of, pin, pin_
 from foretide.cli.console import Console, DurationOption, JsonOption, PlotOption, print_json
 from foretide.cli.running.application import AppRun, spark_session, target_verdict, warm_up
 from foretide.cli.running.beside import DashboardOption, dashboard_beside
+from foretide.cli.running.demo_foresight import foresight
 from foretide.cli.running.demo_join import check_demo_plot, join
 from foretide.cli.running.demo_real_time import check_connector, show_real_time
 from foretide.cli.running.demo_report import DEFAULT_REPORT, ReportOption, check_report, write_report
@@ -298,3 +299,4 @@ def _draw(runs: list[DemoRun], disturbances: Disturbances, plot: Path, console: 
 
 
 app.command()(join)
+app.command()(foresight)

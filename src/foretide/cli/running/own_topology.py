@@ -28,7 +28,16 @@ from foretide.cli.running.preflight import (
     output_folder,
 )
 from foretide.cli.running.run import wanted_target
-from foretide.cli.settings import ConfigOption, PolicyOption, SetOption, chosen_settings
+from foretide.cli.settings import (
+    ConfigOption,
+    EventOption,
+    HistoryOption,
+    ModelOption,
+    PolicyOption,
+    SetOption,
+    chosen_settings,
+    handed_in,
+)
 from foretide.errors import PipelineFailedError, PipelineNotFoundError, TopologyError
 from foretide.formatting import format_duration
 from foretide.secrets import masked
@@ -74,6 +83,9 @@ def run_topology(
     policy: PolicyOption = None,
     config: ConfigOption = None,
     sets: SetOption = None,
+    history: HistoryOption = None,
+    model: ModelOption = None,
+    event: EventOption = None,
     latency: Annotated[float | None, DurationOption(help="Target of the p99 latency, such as 2s.")] = None,
     *,
     as_json: JsonOption = False,
@@ -85,7 +97,7 @@ def run_topology(
     topology = find_topology(reference)
     chosen = None if sink is None else parse_sink(sink)
     check_master(master)
-    settings = chosen_settings(config, sets, policy)
+    settings = chosen_settings(config, [*(sets or ()), *handed_in(history, model, event)], policy)
     check_temporary()
     check_home()
     check_store(settings.to_run().monitoring)

@@ -31,7 +31,16 @@ from foretide.cli.running.preflight import (
     only_run,
     output_folder,
 )
-from foretide.cli.settings import ConfigOption, PolicyOption, SetOption, chosen_settings
+from foretide.cli.settings import (
+    ConfigOption,
+    EventOption,
+    HistoryOption,
+    ModelOption,
+    PolicyOption,
+    SetOption,
+    chosen_settings,
+    handed_in,
+)
 from foretide.control.world.setup import Target
 from foretide.errors import BatchTimeoutError, ControlError, ForetideError, PipelineFailedError, RestartFailedError
 from foretide.runtime.driver_supervisor import CRASHED, DriverSupervisor, RestartLimits
@@ -69,6 +78,9 @@ def run(
     policy: PolicyOption = None,
     config: ConfigOption = None,
     sets: SetOption = None,
+    history: HistoryOption = None,
+    model: ModelOption = None,
+    event: EventOption = None,
     latency: Annotated[float | None, DurationOption(help="Target of the p99 latency, such as 2s.")] = None,
     max_executors: Annotated[
         int | None, typer.Option(min=1, help="Maximum executors that the control loop may ask for.")
@@ -112,7 +124,8 @@ def run(
     check_load(duration, rate, 1, 1)
     check_master(master)
     executors = [] if max_executors is None else [f"control.max_executors={max_executors}"]
-    settings = chosen_settings(config, [*(sets or ()), *executors], policy)
+    given = [*(sets or ()), *executors, *handed_in(history, model, event)]
+    settings = chosen_settings(config, given, policy)
     target, monitoring = wanted_target(settings, latency), settings.to_run().monitoring
     if target is not None and monitoring is None:
         raise ControlError("the control loop rests on what is measured; set run.monitoring to true")

@@ -20,7 +20,16 @@ from foretide.cli.console import DurationOption, echo
 from foretide.cli.exits import ScriptExit
 from foretide.cli.running.preflight import check_home, ended_by_signals
 from foretide.cli.running.run import wanted_target
-from foretide.cli.settings import ConfigOption, PolicyOption, SetOption, chosen_settings
+from foretide.cli.settings import (
+    ConfigOption,
+    EventOption,
+    HistoryOption,
+    ModelOption,
+    PolicyOption,
+    SetOption,
+    chosen_settings,
+    handed_in,
+)
 from foretide.runtime.shutdown import within
 from foretide.runtime.threads import guarded
 from foretide.settings.settings import Settings
@@ -36,6 +45,9 @@ def run_script(
     policy: PolicyOption = None,
     config: ConfigOption = None,
     sets: SetOption = None,
+    history: HistoryOption = None,
+    model: ModelOption = None,
+    event: EventOption = None,
     latency: Annotated[float | None, DurationOption(help="Target of the p99 latency, such as 2s.")] = None,
     *,
     act: Annotated[
@@ -49,7 +61,7 @@ def run_script(
     """
     if not script.is_file():
         raise typer.BadParameter(f"there is no file '{script}'", param_hint="SCRIPT")
-    settings = chosen_settings(config, sets, policy)
+    settings = chosen_settings(config, [*(sets or ()), *handed_in(history, model, event)], policy)
     settings.to_control()
     target = wanted_target(settings, latency) or settings.target
     check_home()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from foretide.control.world.measured import FRESH, NotYet
-from foretide.control.world.world import Forecast, World
+from foretide.control.world.world import NEAR_SECONDS, Forecast, World
 from foretide.formatting import format_duration, format_number
 
 _ORDINARY = 1.5
@@ -135,7 +135,10 @@ def _forecasts(world: World) -> dict[str, Forecast]:
 
 def _is_surprise(forecasts: Mapping[str, Forecast], measured: Mapping[str, float]) -> bool:
     """Whether the load is not what the forecasts have for the moment to come: they do not know yet what happens."""
-    return any(measured[spout] > _SURPRISE * each.points[0].mean for spout, each in forecasts.items())
+    return any(
+        each.points[0].seconds > NEAR_SECONDS or measured[spout] > _SURPRISE * each.points[0].mean
+        for spout, each in forecasts.items()
+    )
 
 
 def _at(
@@ -144,9 +147,17 @@ def _at(
     """The load at one moment: in all, when, and by spout. A spout without a forecast stays as it is."""
     rates = dict(measured)
     for spout, forecast in forecasts.items():
-        expected = forecast.expected(moment, quantile)
-        rates[spout] = forecast.points[-1].value(quantile) if expected is None else expected
+        rates[spout] = _expected(forecast, measured[spout], moment, quantile)
     return math.fsum(rates.values()), moment, rates
+
+
+def _expected(forecast: Forecast, measured: float, moment: float, quantile: float | None) -> float:
+    """The load of a spout at a moment: on a line from now where the first forecast is far ahead."""
+    first = forecast.points[0]
+    if moment < first.seconds and first.seconds > NEAR_SECONDS:
+        return measured + moment / first.seconds * (first.value(quantile) - measured)
+    expected = forecast.expected(moment, quantile)
+    return forecast.points[-1].value(quantile) if expected is None else expected
 
 
 def _foreseen(
@@ -156,6 +167,7 @@ def _foreseen(
     mean = _at(forecasts, measured, moment, None)[0]
     since = [point.trusted_since for point in points if point.trusted_since is not None]
     announced = "; ".join(dict.fromkeys(point.announced for point in points if point.announced is not None))
-    by = " and ".join(sorted({forecast.by for forecast in forecasts.values()}))
+    made = zip(points, forecasts.values(), strict=True)
+    by = " and ".join(sorted({point.by or forecast.by for point, forecast in made}))
     trusted = max(since) if len(since) == len(points) else None
     return Foreseen(world.at, moment, rate, mean, by, trusted, announced or None)

@@ -14,6 +14,9 @@ from foretide.control.world.setup import Observed, Setup, Target, full_tasks
 from foretide.joins.plan import JoinView
 from foretide.metrics.snapshot import Key, Snapshot
 
+NEAR_SECONDS = 60.0
+"""A forecast for a time so far from another, or as far as that is ahead, says something of that other one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -31,6 +34,7 @@ class ForecastPoint:
         record: How the model has done at this horizon before anything was forecast here; None if that is not known.
         announced: The events that a person has announced for that time, in words; None without any.
         trusted_since: When the horizon became trusted, in seconds since 1970. The loop fills it in.
+        by: The model that made it, if that is not the one of the whole forecast.
     """
 
     seconds: float
@@ -39,6 +43,7 @@ class ForecastPoint:
     record: Record | None = None
     announced: str | None = None
     trusted_since: float | None = None
+    by: str | None = None
 
     def value(self, quantile: float | None = None) -> float:
         """The mean, or the nearest quantile at or above the one asked for; the mean if there is none."""
@@ -89,9 +94,12 @@ class Forecasts:
     by_series: Mapping[Key, Forecast] = field(default_factory=dict)
 
     def expected(self, metric: str, subject: str, seconds: float, quantile: float | None = None) -> float | None:
-        """The value expected at a horizon; None without a forecast."""
+        """The value expected at a horizon; None without a forecast for about that time."""
         forecast = self.by_series.get((metric, subject))
-        return None if forecast is None else forecast.at(seconds).value(quantile)
+        point = None if forecast is None else forecast.at(seconds)
+        if point is None or abs(point.seconds - seconds) > max(seconds, NEAR_SECONDS):
+            return None
+        return point.value(quantile)
 
 
 @dataclass(frozen=True, slots=True)

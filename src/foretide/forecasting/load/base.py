@@ -120,6 +120,14 @@ class LoadModel(ABC):
         """Learn the next values, oldest first; None is a gap."""
         self.advance(seen)
 
+    def know(self, seen: Sequence[float | None]) -> None:
+        """Take earlier values in without forecasting each of them: for a fit, before any value is learnt."""
+        values, known = self._history.bridge(*checked(seen))
+        self._history.extend(values, known)
+        self._centres = np.repeat(self._history.values[:, None], len(self.horizons), axis=1)
+        self._units = np.ones(len(self._history))
+        self.count += len(values)
+
     def advance(self, seen: Sequence[float | None]) -> Issued:
         """Learn, and return the forecasts made after each value, from what was known by then."""
         values, known = self._history.bridge(*checked(seen))

@@ -17,9 +17,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from foretide.errors import ModelFolderError
-from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast, State
+from foretide.forecasting.forecaster import LEVELS, MEDIAN, Floats, SeriesForecast, State
 from foretide.forecasting.history import Mask, checked
 from foretide.forecasting.load.base import Issued, LoadModel
+from foretide.forecasting.load.counts import SmallCounts
 from foretide.forecasting.load.ensemble_weights import Weights, log_pinball
 from foretide.forecasting.load.registry import ENSEMBLE
 
@@ -66,6 +67,7 @@ class Ensemble:
         self.members = tuple(members)
         self.horizons = self.members[0].horizons
         self._weights = Weights(len(self.horizons), len(self.members))
+        self._counts = SmallCounts(len(self.horizons))
         shape = (0, len(self.horizons))
         self._pending = _Table(
             np.empty((*shape, len(self.members))), np.empty((*shape, len(self.members), len(LEVELS))),
@@ -147,12 +149,17 @@ class Ensemble:
             log_pinball(np.full(len(self.horizons), value), table.combined_quantiles[places, each]),
         )
         self._weights.restack()
+        if known:
+            medians = table.combined_quantiles[places, each, MEDIAN]
+            self._counts.see(value, table.combined_mean[places, each], medians, checks)
 
     def _forecast_from(self, table: _Table, now: int, ready: Mask) -> tuple[Floats, Floats]:
         """Combine the members' forecasts in a row of the table, store the result there, and apply the fall-back."""
         table.combined_mean[now] = (self._weights.for_mean(ready) * table.means[now]).sum(axis=1)
         table.combined_quantiles[now] = _averaged(self._weights.for_quantiles(ready), table.quantiles[now])
         mean = np.where(self._weights.mean_falls_back(), table.means[now, :, 0], table.combined_mean[now])
+        if self._counts.on:
+            return mean, self._counts.quantiles(mean, table.combined_quantiles[now, :, MEDIAN])
         last = self._weights.quantiles_fall_back()[:, None]
         return mean, np.where(last, table.quantiles[now, :, 0], table.combined_quantiles[now])
 
@@ -164,7 +171,11 @@ class Ensemble:
         means = np.stack([one.mean for one in each], axis=1)
         quantiles = np.stack([one.quantiles for one in each], axis=1)
         for_mean, for_quantiles = (self._at_steps(weights, horizon) for weights in self._in_force())
-        return SeriesForecast((for_mean * means).sum(axis=1), _averaged(for_quantiles, quantiles))
+        mean = (for_mean * means).sum(axis=1)
+        if self._counts.on:
+            medians = _averaged(for_quantiles, quantiles)[:, MEDIAN]
+            return SeriesForecast(mean, self._counts.quantiles_at(mean, medians, self.horizons))
+        return SeriesForecast(mean, _averaged(for_quantiles, quantiles))
 
     def _in_force(self) -> tuple[Floats, Floats]:
         """The weights of the mean and of the quantiles, after any fall-back."""
@@ -231,6 +242,7 @@ class Ensemble:
             "names": [member.name for member in self.members],
             "members": {str(place): member.state() for place, member in enumerate(self.members)},
             "weights": self._weights.state(),
+            "counts": self._counts.state(),
             **self._pending._asdict(),
         }
 
@@ -246,6 +258,9 @@ class Ensemble:
         self.horizons = self.members[0].horizons
         self._weights = Weights(len(self.horizons), len(self.members))
         self._weights.restore(state["weights"])
+        self._counts = SmallCounts(len(self.horizons))
+        if "counts" in state:  # not in models of earlier releases
+            self._counts.restore(state["counts"])
         self._pending = _Table(*(np.array(state[name]) for name in _Table._fields))
 
 

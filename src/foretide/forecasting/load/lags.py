@@ -55,10 +55,9 @@ class LagModel(LoadModel):
     def fit(self, values: Floats) -> None:
         """Make rows of features and targets from the values, and fit."""
         seasons = find_seasons(values) if self.seasons is None else usable(self.seasons, len(values))
-        self._seasons = tuple(season for season in seasons if season > max(self.horizons))
-        farthest = max(self.horizons)
-        last = len(values) - farthest
-        first = max(last - self.train_rows, min(self.reach, last // 4), 0)
+        self._seasons = tuple(seasons)
+        last = len(values) - max(self.horizons)
+        first = self.first_row(last)
         if last - first < _MIN_ROWS:
             return
         seen = np.log1p(windows(values[:last], first, self.reach))
@@ -68,6 +67,12 @@ class LagModel(LoadModel):
         self._top = float(logs.max())
         self.regress(self.features(seen, level), targets)
 
+    def first_row(self, last: int) -> int:
+        """The first row of a fit: as far as possible with a whole season before it."""
+        long = max(self._seasons, default=0) > last // 2
+        padded = 2 * last // 3 if long else last // 4
+        return max(last - self.train_rows, min(self.reach, padded), 0)
+
     def features(self, logs: Floats, level: Floats) -> Floats:
         """Rows x columns, from windows of logarithms and their level."""
         parts = [logs[:, -1 : -LAGS - 1 : -1], logs[:, -_LONG_AVERAGE:].mean(axis=1)[:, None]]
@@ -76,9 +81,10 @@ class LagModel(LoadModel):
         return np.concatenate([relative, level[:, None]], axis=1)
 
     def _season_lags(self, season: int) -> list[int]:
-        """The lags to the target of a forecast one season earlier, to its neighbours, and to now one season earlier."""
+        """The lags to the target of a forecast some seasons earlier, to its neighbours, and to now a season earlier."""
         around = sorted({0, *(h + d for h in self.horizons for d in (-1, 0, 1))})
-        return [season - ahead for ahead in around if ahead < season]
+        lags = (max(1, -(-ahead // season)) * season - ahead for ahead in around)
+        return list(dict.fromkeys(lag for lag in lags if lag >= LAGS))  # nearer ones are there
 
     def feature_names(self) -> list[str]:
         """The columns of `features`, in words."""
@@ -198,7 +204,7 @@ class Ridge(LagModel):
         """Fit the rule of the median by the base, and that of the mean to values in units of the largest."""
         super().fit(values)
         last = len(values) - max(self.horizons)
-        first = max(last - self.train_rows, min(self.reach, last // 4), 0)
+        first = self.first_row(last)
         if self._median is None or last <= first:
             return
         seen = windows(values[:last], first, self.reach)

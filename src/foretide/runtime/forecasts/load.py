@@ -1,37 +1,28 @@
-"""The live forecast of the load of one spout, by an ensemble that learns every step and is never fitted here.
+"""The live forecast of the load of one spout in one step, by an ensemble that is never fitted here.
 
-Fits are slow and run in another process:
-
-    python -m foretide.runtime.forecasts.load FOLDER NICENESS
-
-`request.json` in the folder says what to fit; the ensemble is saved beside it in `model`, and its forecasts of the
-held-out values in `forecasts.npy`. A process, not a thread: a fit holds Python's lock and cannot be interrupted, and a
-process can be given low priority and be killed. Between two fits the ensemble goes on learning weights and intervals.
+It learns every step. Fits run in another process (`load_fit`); between two of them it learns weights and
+intervals.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from pydantic import TypeAdapter
 
-from foretide.control.world.world import Forecast, ForecastPoint
+from foretide.control.world.world import Forecast, ForecastPoint, Record
 from foretide.errors import ModelFolderError
+from foretide.forecasting.events import Event, announced_at, factor_at
 from foretide.forecasting.forecaster import LEVELS, Floats, SeriesForecast, rmse
 from foretide.forecasting.history import DriftDetector
 from foretide.forecasting.load.ensemble import Ensemble
 from foretide.forecasting.load.registry import ENSEMBLE, LAST_VALUE, make_ensemble
-from foretide.forecasting.saved import ModelCard, save_model
+from foretide.forecasting.saved import ModelCard
 from foretide.forecasting.series import TimeSteps, mean_of
-from foretide.runtime.processes import end_with_parent
+from foretide.runtime.forecasts.load_fit import FitRequest, without_fits
 from foretide.settings.forecasts import ForecastSettings
 
 _MIN_PAIRS = 10
@@ -46,40 +37,41 @@ class LoadView:
         last: The number of the step that was learnt last.
         forecast: Twice as long as the farthest horizon, so that it serves until the next step is whole.
         by: The model with the highest weight where the ensemble is better than the last value, else the last value.
+        records: By horizon in steps, how the ensemble did on the values on which it was scored when it was fitted.
     """
 
     last: int
     forecast: SeriesForecast
     by: str
+    records: Mapping[int, Record]
 
-    def at(self, at: float, settings: ForecastSettings) -> Forecast | None:
-        """The forecast at a time; None if the last step is too old."""
-        points = []
-        for seconds in settings.horizons:
-            place = max(int((at + seconds) // settings.step) - self.last - 1, 0)
-            if place >= self.forecast.horizon:
-                return None
-            quantiles = dict(zip(_LEVELS, self.forecast.quantiles[place].tolist(), strict=True))
-            points.append(ForecastPoint(seconds, float(self.forecast.mean[place]), quantiles))
-        return Forecast(self.by, tuple(points))
+    def at(self, at: float, settings: ForecastSettings, events: Sequence[Event] = ()) -> Forecast | None:
+        """The forecast at a time, with what was announced; None if the last step is too old."""
+        points = [self._point(at, seconds, settings.step, events) for seconds in self._moments(at, settings, events)]
+        known = [
+            replace(each, record=self.records.get(round(each.seconds / settings.step)))
+            for each in points
+            if each is not None
+        ]
+        return Forecast(self.by, tuple(known)) if len(known) == len(points) else None
 
+    def _moments(self, at: float, settings: ForecastSettings, events: Sequence[Event]) -> list[float]:
+        """The horizons, and the first and the last step of each event before the last of them."""
+        ends = [moment - at for each in events for moment in (each.start, each.start + each.seconds - settings.step)]
+        return sorted(
+            {*settings.horizons, *(each for each in ends if settings.horizons[0] < each < settings.horizons[-1])}
+        )
 
-@dataclass(frozen=True, slots=True)
-class FitRequest:
-    """What a fit process is to fit: the values, of which the last `held_out` only score the new ensemble."""
-
-    spout: str
-    values: list[float | None]
-    held_out: int
-    members: tuple[str, ...]
-    horizons: tuple[int, ...]
-    seasons: tuple[int, ...] | None
-    seed: int
-    step: float
-
-    def write(self, folder: Path) -> None:
-        """Write it where `main` reads it."""
-        (folder / "request.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
+    def _point(self, at: float, seconds: float, step: float, events: Sequence[Event]) -> ForecastPoint | None:
+        place = max(int((at + seconds) // step) - self.last - 1, 0)
+        if place >= self.forecast.horizon:
+            return None
+        factor = factor_at(events, at + seconds)
+        values = (factor * self.forecast.quantiles[place]).tolist()
+        return ForecastPoint(
+            seconds, factor * float(self.forecast.mean[place]), dict(zip(_LEVELS, values, strict=True)),
+            announced=announced_at(events, at + seconds), by=self.by,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +88,35 @@ class LiveLoadForecast:
 
     def __init__(self, spout: str, settings: ForecastSettings) -> None:
         self.spout, self.settings = spout, settings
-        self.steps: TimeSteps[float] = TimeSteps(settings.step, close_early=True)
+        longest = settings.steps(settings.max_history)
+        self.steps: TimeSteps[float] = TimeSteps(settings.step, longest, close_early=True)
         names, horizons = settings.member_names, settings.steps_ahead
         self.ensemble = without_fits(make_ensemble(horizons, settings.season_steps, settings.seed, names))
         self.values: deque[float | None] = deque(maxlen=settings.steps(settings.max_history))
         self.learnt = 0
         self.drifted = False
+        self.fitted = False
+        self.records: Mapping[int, Record] = {}
+        self._unlearnt = False
         self._means: deque[Floats] = deque(maxlen=settings.steps(settings.max_held_out))
         self._drift = DriftDetector()
+
+    @classmethod
+    def of_history(cls, spout: str, settings: ForecastSettings, values: Sequence[float | None]) -> LiveLoadForecast:
+        """One that knows values for its first fit, and has learnt none of them."""
+        load = cls(spout, settings)
+        load.values.extend(values)
+        load.learnt, load._unlearnt = len(values), True
+        return load
+
+    @classmethod
+    def given(cls, spout: str, settings: ForecastSettings, ensemble: Ensemble, card: ModelCard) -> LiveLoadForecast:
+        """One that continues with a model that was trained elsewhere. A step without a time ends now."""
+        load = cls(spout, settings)
+        load._continue(ensemble, card.last_step or 0)
+        load.records = _known({steps: _record_in(card, steps) for steps in ensemble.horizons})
+        load.fitted = True
+        return load
 
     # ---- learning
 
@@ -139,13 +152,13 @@ class LiveLoadForecast:
 
     def view(self) -> LoadView | None:
         """The present forecast; None before anything was learnt."""
-        if self.steps.last is None or not self.values:
+        if self.steps.last is None or not self.ensemble.count:
             return None
         ahead = self.settings.steps_ahead
         reports = [report for report in map(self.ensemble.explain, ahead) if not report.mean_falls_back]
         leaders = [report.members[0].name for report in reports if report.members[0].name != LAST_VALUE]
         by = leaders[0] if leaders else LAST_VALUE
-        return LoadView(self.steps.last, self.ensemble.forecast(2 * max(ahead)), by)
+        return LoadView(self.steps.last, self.ensemble.forecast(2 * max(ahead)), by, self.records)
 
     # ---- fitting
 
@@ -153,7 +166,8 @@ class LiveLoadForecast:
     def enough(self) -> bool:
         """Whether there is enough history for a fit, and enough forecasts to compare it with."""
         known = sum(value is not None for value in self.values)
-        return known >= self.settings.steps(self.settings.min_history) and len(self._means) >= self._held_out()
+        scored = self._unlearnt or len(self._means) >= self._held_out()
+        return known >= self.settings.steps(self.settings.min_history) and scored
 
     def _held_out(self) -> int:
         share = math.ceil(self.settings.held_out * len(self.values))
@@ -177,21 +191,39 @@ class LiveLoadForecast:
             learnt: The value of `learnt` when its fit was requested.
         """
         since = self.learnt - learnt
+        records = self._records_of(means, since)
+        if self._unlearnt:
+            after = _forecast_rmse(self._truth(len(means), since), means, candidate.horizons)
+            self.adopt(candidate, means, since, records)
+            return FitOutcome(math.inf, after, replaced=True)
         end = len(self._means) - since
         own = np.array(list(self._means)[max(0, end - len(means)) : end])
         shared = min(len(own), len(means))
-        end = len(self.values) - since
-        truth = list(self.values)[end - shared : end]
+        truth = self._truth(shared, since)
         own, theirs = own[len(own) - shared :], means[len(means) - shared :]
         before, after = (_forecast_rmse(truth, each, self.ensemble.horizons) for each in (own, theirs))
-        if not after < before:
+        if not (after < before or (after == before and not self.fitted)):
             return FitOutcome(before, after, replaced=False)
-        self.adopt(candidate, theirs, since)
+        self.adopt(candidate, theirs, since, records)
         return FitOutcome(before, after, replaced=True)
 
-    def adopt(self, candidate: Ensemble, means: Floats, since: int) -> None:
+    def _truth(self, count: int, since: int) -> list[float | None]:
+        """That many values before the `since` latest."""
+        end = len(self.values) - since
+        return list(self.values)[max(end - count, 0) : end]
+
+    def _records_of(self, means: Floats, since: int) -> Mapping[int, Record]:
+        """How forecasts made after each of the held-out values did, by horizon."""
+        truth = self._truth(len(means), since)
+        means = means[len(means) - len(truth) :]
+        return _known({h: record_of(truth, means[:, place], h) for place, h in enumerate(self.ensemble.horizons)})
+
+    def adopt(
+        self, candidate: Ensemble, means: Floats, since: int, records: Mapping[int, Record] | None = None
+    ) -> None:
         """Use another ensemble, after it has learnt the `since` latest values too."""
-        self.ensemble = without_fits(candidate)
+        self.ensemble, self.fitted, self._unlearnt = without_fits(candidate), True, False
+        self.records = self.records if records is None else records
         later = list(self.values)[len(self.values) - since :]
         issued = self.ensemble.advance(later).mean if later else np.empty((0, means.shape[1]))
         self._means = deque([*means, *issued], maxlen=self._means.maxlen)
@@ -207,7 +239,8 @@ class LiveLoadForecast:
         settings = self.settings
         return ModelCard(
             ENSEMBLE, self.spout, settings.step, self.ensemble.horizons, settings.season_steps, settings.seed,
-            self.ensemble.count, last_step=self.steps.last,
+            self.ensemble.count, last_step=self.steps.last, fitted=self.fitted,
+            records={str(steps): record for steps, record in self.records.items()},
         )  # fmt: skip
 
     @classmethod
@@ -219,13 +252,44 @@ class LiveLoadForecast:
         expected = (load.ensemble.horizons, settings.season_steps, settings.step, _names(load.ensemble))
         if (ensemble.horizons, card.seasons, card.step_seconds, _names(ensemble)) != expected:
             raise ModelFolderError(f"the model of '{card.series}' was made with other forecast settings")
-        load.ensemble = without_fits(ensemble)
-        state = load.ensemble.members[0].state()
-        values = zip(state["values"].tolist(), state["known"].tolist(), strict=True)
-        load.values.extend(value if known else None for value, known in values)
-        load.learnt = len(load.values)
-        load.steps.continue_from(card.last_step)
+        load._continue(ensemble, card.last_step)
+        load.fitted = card.fitted
+        load.records = {int(steps): record for steps, record in card.records.items()}
         return load
+
+    def _continue(self, ensemble: Ensemble, last: int) -> None:
+        """Use an ensemble that has learnt the values up to a step."""
+        self.ensemble = without_fits(ensemble)
+        state = self.ensemble.members[0].state()
+        values = zip(state["values"].tolist(), state["known"].tolist(), strict=True)
+        self.values.extend(value if known else None for value, known in values)
+        self.learnt = len(self.values)
+        self.steps.continue_from(last)
+
+
+def _known(records: Mapping[int, Record | None]) -> Mapping[int, Record]:
+    return {steps: record for steps, record in records.items() if record is not None}
+
+
+def _record_in(card: ModelCard, steps: int) -> Record | None:
+    """The root mean squared errors of a trained model and of the last value, on values that it had not learnt."""
+    scores = card.scores.get(str(steps), {})
+    own, relative = scores.get("rmse"), scores.get("relative_rmse")
+    return None if own is None or not relative else Record(own, own / relative)
+
+
+def record_of(truth: Sequence[float | None], means: Floats, steps: int) -> Record | None:
+    """The mean absolute error of forecasts `steps` ahead made after each value, and of the last value; None if too few.
+
+    >>> record_of([float(i) for i in range(20)], np.arange(20.0) + 1.0, 2)
+    Record(error=1.0, naive=2.0)
+    """
+    values = np.array([math.nan if value is None else value for value in truth])
+    known = ~np.isnan(values[steps:] + values[:-steps])
+    if known.sum() < _MIN_PAIRS:
+        return None
+    later, last = values[steps:][known], values[:-steps][known]
+    return Record(float(np.abs(means[:-steps][known] - later).mean()), float(np.abs(last - later).mean()))
 
 
 def _forecast_rmse(truth: Sequence[float | None], means: Floats, horizons: Sequence[int]) -> float:
@@ -249,43 +313,3 @@ def _log_error(value: float, mean: Floats) -> float:
 
 def _names(ensemble: Ensemble) -> list[str]:
     return [member.name for member in ensemble.members]
-
-
-def without_fits(ensemble: Ensemble) -> Ensemble:
-    """The same ensemble, whose members are no longer fitted while they learn."""
-    for member in ensemble.members:
-        member.refit_every = 0
-    return ensemble
-
-
-# ---- the fit process
-
-
-def fit_command(folder: Path, niceness: int) -> Sequence[str]:
-    """The command that runs a fit."""
-    return [sys.executable, "-m", "foretide.runtime.forecasts.load", str(folder), str(niceness)]
-
-
-def fit(ensemble: Ensemble, values: Sequence[float | None], held_out: int) -> Floats:
-    """Fit a new ensemble to all but the last `held_out` values; returns its forecasts after each of those."""
-    ensemble.learn(values[:-held_out])
-    ensemble.retrain()
-    return without_fits(ensemble).advance(values[-held_out:]).mean
-
-
-def main(folder: Path, niceness: int) -> None:
-    """Run the fit that `request.json` asks for."""
-    os.nice(niceness)
-    request = TypeAdapter(FitRequest).validate_json((folder / "request.json").read_bytes())
-    ensemble = make_ensemble(request.horizons, request.seasons, request.seed, request.members)
-    means = fit(ensemble, request.values, request.held_out)
-    card = ModelCard(
-        ENSEMBLE, request.spout, request.step, ensemble.horizons, request.seasons, request.seed, ensemble.count
-    )
-    save_model(folder / "model", ensemble, card)
-    np.save(folder / "forecasts.npy", means, allow_pickle=False)
-
-
-if __name__ == "__main__":
-    end_with_parent(Path(sys.argv[1]))
-    main(Path(sys.argv[1]), int(sys.argv[2]))

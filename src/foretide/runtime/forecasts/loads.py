@@ -1,8 +1,9 @@
-"""Live forecasts of the load of every spout: learning, fits in another process, and models that survive a restart."""
+"""Live forecasts of the load of every spout in steps of one length: learning, fits in another process, saved models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -11,19 +12,49 @@ import numpy as np
 
 from foretide.control.world.world import Forecast
 from foretide.errors import ForecastError
+from foretide.forecasting.events import Event, factor_at
 from foretide.forecasting.load.ensemble import Ensemble
-from foretide.forecasting.saved import load_model, save_model
+from foretide.forecasting.load_history import ANY, LOAD, Earlier, History
+from foretide.forecasting.saved import ModelCard, load_model, save_model
 from foretide.metrics.metric import Sample
 from foretide.metrics.snapshot import Key
-from foretide.runtime.forecasts.load import LiveLoadForecast, LoadView, fit_command
+from foretide.runtime.forecasts.load import LiveLoadForecast, LoadView
+from foretide.runtime.forecasts.load_fit import fit_command
 from foretide.runtime.processes import Command, FitProcess
 from foretide.settings.forecasts import ForecastSettings
 
-LOAD = "arrival_rate"
-History = Mapping[Key, Sequence[tuple[float, float]]]
-"""Earlier samples by metric and subject: seconds since 1970 and value."""
+GivenModel = tuple[Ensemble, ModelCard]
+"""A model that was trained elsewhere."""
 
 _MAX_SPOUTS = 64
+_LEARNT_AT_ONCE = 300
+"""Steps of history that are learnt here; of more a model is made by a fit."""
+
+
+@dataclass
+class FitTurn:
+    """Which of several forecasters has a fit running: one at a time has."""
+
+    holder: object | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What forecasters of all steps share.
+
+    Attributes:
+        folder: Where models are saved; None saves none.
+        events: What was announced.
+        report: Called with the outcome of each fit, in a sentence.
+        command: Runs a fit.
+        turn: Of the fits.
+    """
+
+    folder: Path | None
+    events: Sequence[Event]
+    report: Callable[[str], None]
+    command: Command = fit_command
+    turn: FitTurn = field(default_factory=FitTurn)
 
 
 class LiveLoads:
@@ -34,23 +65,23 @@ class LiveLoads:
     def __init__(
         self,
         settings: ForecastSettings,
-        folder: Path | None,
-        history: History | None,
-        report: Callable[[str], None],
-        command: Command = fit_command,
+        around: Surroundings,
+        *,
+        prefix: str = "load-",
+        given: GivenModel | None = None,
     ) -> None:
         """Read and start nothing yet.
 
         Args:
             settings: What is forecast, and when models are fitted.
-            folder: Where models are saved; None saves none.
-            history: Earlier samples to learn from; those that a saved model has learnt are skipped.
-            report: Called with the outcome of each fit, in a sentence.
-            command: Runs a fit.
+            around: What is shared with forecasters of other steps.
+            prefix: Of the names of saved models. Without the usual one, nothing is forecast before the first fit.
+            given: A model for the only spout; it is not fitted here and not saved.
         """
         self.settings, self.loads = settings, dict[str, LiveLoadForecast]()
         self.views: Mapping[str, LoadView] = {}
-        self._folder, self._history, self._report, self._command = folder, history, report, command
+        self._around, self._prefix, self._given = around, prefix, given
+        self._only_fitted = prefix != "load-"
         self._problems = Problems()
         self._opened = False
         self._fitted_at: dict[str, float] = {}
@@ -68,7 +99,7 @@ class LiveLoads:
 
     def see(self, samples: Sequence[Sample]) -> None:
         """Learn samples."""
-        self._open()
+        self.open()
         by_spout: dict[str, list[tuple[float, float]]] = {}
         for sample in samples:
             if sample.metric == LOAD and self._is_forecast(sample.subject):
@@ -79,7 +110,7 @@ class LiveLoads:
 
     def turn(self, now: float) -> None:
         """Close steps whose time is over, and look after fits."""
-        self._open()
+        self.open()
         for load in self.loads.values():
             if load.pass_time(now):
                 self._publish(load)
@@ -87,14 +118,14 @@ class LiveLoads:
 
     def forecasts(self, at: float) -> dict[Key, Forecast]:
         """The forecast of each spout at a time, unless its last sample is too old."""
-        found = {spout: view.at(at, self.settings) for spout, view in self.views.items()}
+        found = {spout: view.at(at, self.settings, self._around.events) for spout, view in self.views.items()}
         return {(LOAD, spout): forecast for spout, forecast in found.items() if forecast is not None}
 
     def close(self) -> None:
         """End a running fit, and save the models."""
         if self._fit is not None:
             self._fit[2].close()
-            self._fit = None
+            self._fit, self._around.turn.holder = None, None
         for load in self.loads.values():
             self._save(load)
 
@@ -105,12 +136,14 @@ class LiveLoads:
         if spout not in self.loads and len(self.loads) >= _MAX_SPOUTS:
             raise ForecastError(f"at most {_MAX_SPOUTS} spouts are forecast; name them in forecasts.spouts")
         load = self.loads.setdefault(spout, LiveLoadForecast(spout, self.settings))
-        if load.take(measured):
+        events = self._around.events
+        usual = [(at, value / factor_at(events, at)) for at, value in measured] if events else measured
+        if load.take(usual):
             self._publish(load)
 
     def _publish(self, load: LiveLoadForecast) -> None:
         """Replace the view of a spout; readers see either the old views or the new ones."""
-        view = load.view()
+        view = load.view() if load.fitted or not self._only_fitted else None
         self.views = {**self.views, **({} if view is None else {load.spout: view})}
 
     # ---- fits
@@ -121,21 +154,24 @@ class LiveLoads:
             load, learnt, process = self._fit
             if process.running(now):
                 return
-            self._fit = None
+            self._fit, self._around.turn.holder = None, None
             try:
                 self._evaluate(load, learnt, process)
             finally:
                 process.close()
+        turn = self._around.turn
         due = [load for load in self.loads.values() if self._is_due(load, now)]
-        if due:
+        if due and turn.holder is None:
             load = min(due, key=lambda each: self._fitted_at.get(each.spout, 0.0))
             self._fitted_at[load.spout] = now
             load.drifted = False
             deadline, niceness = now + self.settings.training_limit, self.settings.niceness
-            process = FitProcess.start(load.fit_request().write, self._command, niceness, deadline)
-            self._fit = (load, load.learnt, process)
+            process = FitProcess.start(load.fit_request().write, self._around.command, niceness, deadline)
+            self._fit, turn.holder = (load, load.learnt, process), self
 
     def _is_due(self, load: LiveLoadForecast, now: float) -> bool:
+        if self._given is not None:
+            return False
         last = self._fitted_at.get(load.spout)
         return load.enough and (last is None or load.drifted or not 0 <= now - last < self.settings.retrain_every)
 
@@ -146,7 +182,7 @@ class LiveLoads:
         if problem is not None:
             sentence = f"the fit to the load of '{load.spout}' failed: {problem}"
             self._problems.note("fit", sentence)
-            self._report(sentence)
+            self._around.report(sentence)
             return
         candidate, _ = load_model(process.folder / "model")
         means = np.load(process.folder / "forecasts.npy", allow_pickle=False)
@@ -154,7 +190,9 @@ class LiveLoads:
             raise ForecastError(f"the model fitted to the load of '{load.spout}' is not an ensemble")
         outcome = load.adopt_if_better(candidate, means, learnt)
         action = "replaced" if outcome.replaced else "kept"
-        self._report(f"fitted the load of '{load.spout}': RMSE {outcome.before:.4g} -> {outcome.after:.4g}, {action}")
+        steps = f" in steps of {self.settings.step:g} s" if self._only_fitted else ""
+        errors = f"RMSE {outcome.before:.4g} -> {outcome.after:.4g}"
+        self._around.report(f"fitted the load of '{load.spout}'{steps}: {errors}, {action}")
         self._problems.note("fit", None)
         self._save(load)
         self._publish(load)
@@ -162,22 +200,31 @@ class LiveLoads:
     # ---- saved models and history
 
     def _save(self, load: LiveLoadForecast) -> None:
-        if self._folder is not None and load.values and load.steps.last is not None:
-            place = self._folder / f"load-{quote(load.spout, safe='')}"
+        if self._given is None and self._around.folder is not None and load.values and load.steps.last is not None:
+            place = self._around.folder / f"{self._prefix}{quote(load.spout, safe='')}"
             if self._problems.guard(f"saving {place.name}", lambda: save_model(place, load.ensemble, load.card())):
                 self._problems.note(place.name, None)
 
-    def _open(self) -> None:
-        """Once, before anything else: restore saved models, and learn the history."""
+    def open(self, history: History | None = None) -> None:
+        """Once, before anything else: restore saved models; learn what they do not know of a history."""
         if not self._opened:
             self._opened = True
             self._problems.guard("folder", self._restore)
-            self._problems.guard("history", self._learn_history)
+        for source, earlier in (history or {}).items():
+            self._problems.guard(
+                f"history of '{source}'" if source else "history", partial(self._learn_earlier, source, earlier)
+            )
 
     def _restore(self) -> None:
-        if self._folder is None or not self._folder.is_dir():
+        folder = self._around.folder
+        if self._given is not None:
+            [spout] = self.settings.spouts or ()
+            self.loads[spout] = LiveLoadForecast.given(spout, self.settings, *self._given)
+            self._publish(self.loads[spout])
             return
-        for place in sorted(self._folder.glob("load-*")):
+        if folder is None or not folder.is_dir():
+            return
+        for place in sorted(folder.glob(f"{self._prefix}*")):
             try:
                 load = LiveLoadForecast.restored(*load_model(place), self.settings)
             except ForecastError as error:
@@ -187,20 +234,36 @@ class LiveLoads:
                 self.loads[load.spout] = load
                 self._publish(load)
 
-    def _learn_history(self) -> None:
-        history, self._history = self._history or {}, None
-        samples = [
-            Sample(metric, subject, at, value)
-            for (metric, subject), measured in history.items()
-            for at, value in measured
-            if metric == LOAD and self._is_new(subject, at)
-        ]
-        self.see(sorted(samples, key=lambda sample: sample.at))
+    def _learn_earlier(self, source: str, earlier: Earlier) -> None:
+        """Learn a few steps here. More of them, and those that were learnt before, are what the next fit is made to."""
+        spout = self._spout_of(source)
+        most = self.settings.steps(self.settings.max_history)
+        found = earlier.in_steps(self.settings.step, most) if self._is_forecast(spout) else None
+        if found is None:
+            return
+        values, last = found
+        load = self.loads.get(spout)
+        known = None if load is None else load.steps.last
+        missing = len(values) if known is None else last - known
+        gap: list[float | None] = [None] * min(missing - len(values), most)
+        values = gap + values[max(len(values) - missing, 0) :]
+        if missing > _LEARNT_AT_ONCE:
+            before = [] if load is None else list(load.values)
+            self.loads[spout] = LiveLoadForecast.of_history(spout, self.settings, [*before, *values])
+        elif missing > 0:
+            load = self.loads.setdefault(spout, LiveLoadForecast(spout, self.settings))
+            load.learn(values)
+        if missing > 0:
+            interval = 0.0 if self._only_fitted else min(earlier.step, self.settings.step)
+            self.loads[spout].steps.continue_from(last, interval)
+            self._publish(self.loads[spout])
 
-    def _is_new(self, spout: str, at: float) -> bool:
-        """Whether a saved model has not learnt it."""
-        steps = self.loads[spout].steps if spout in self.loads else None
-        return steps is None or steps.last is None or steps.number(at) > steps.last
+    def _spout_of(self, source: str) -> str:
+        """The spout that a history is of, which needs not be named if there is one only."""
+        spouts = self.settings.spouts or ()
+        if source == ANY and len(spouts) != 1:
+            raise ForecastError(f"it does not name its source; there are {', '.join(spouts) or 'none'}")
+        return source if source != ANY else spouts[0]
 
 
 class Problems:

@@ -12,6 +12,7 @@ from foretide.control.world.setup import ControlMode, Target
 from foretide.control_folder.filesystem import absolute, local_path
 from foretide.control_folder.holds import take
 from foretide.errors import ControlError, StoreError
+from foretide.runtime.forecasts.handed_in import forecast_service
 from foretide.runtime.forecasts.keys import LiveKeyForecast
 from foretide.runtime.forecasts.service import ForecastService
 from foretide.runtime.live_joins import Joins
@@ -51,6 +52,9 @@ def control(
     max_executors: int | None = None,
     control_folder: str | None = None,
     event_time: str | None = None,
+    history: Sequence[str] | None = None,
+    model: str | None = None,
+    events: Sequence[str] | None = None,
 ) -> Controller:
     """Attach a control loop to a running pipeline, or to any streaming query.
 
@@ -72,8 +76,12 @@ def control(
             given, or the folder `foretide` in its checkpoint.
         event_time: The column of a StreamingQuery's watermark, if latency is to be measured from its event times and
             not from what the sources know.
+        history: Files and stores of earlier load, in place of `forecasts.history`.
+        model: The folder of a model of `foretide train`, in place of `forecasts.model`.
+        events: Announced events such as `2026-11-27 18:00 1h x3`, in place of `forecasts.events`.
     """
     chosen = _with_executors(settings or load_settings(), min_executors, max_executors)
+    chosen = _with_handed_in(chosen, history, model, events)
     rules = _rules(chosen, policies, mode)
     target = target or chosen.target
     if not isinstance(target, Target):
@@ -103,6 +111,17 @@ def _with_executors(settings: Settings, least: int | None, most: int | None) -> 
     control = control if least is None else replace(control, min_executors=least)
     control = control if most is None else replace(control, max_executors=most)
     return replace(settings, control=control)
+
+
+def _with_handed_in(
+    settings: Settings, history: Sequence[str] | None, model: str | None, events: Sequence[str] | None
+) -> Settings:
+    """The settings with what the arguments hand to the forecasts."""
+    forecasts = settings.forecasts
+    forecasts = forecasts if history is None else replace(forecasts, history=tuple(history))
+    forecasts = forecasts if model is None else replace(forecasts, model=model)
+    forecasts = forecasts if events is None else replace(forecasts, events=tuple(events))
+    return replace(settings, forecasts=forecasts)
 
 
 def _rules(settings: Settings, policies: Sequence[str | Policy[Any]] | None, mode: ControlMode | None) -> Control:
@@ -168,7 +187,9 @@ def _forecasts(follower: Follower, settings: Settings, executors: Executors) -> 
     forecasts = settings.forecasts
     if forecasts.spouts is None:
         forecasts = replace(forecasts, spouts=tuple(spout.id for spout in follower.topology.spouts))
-    return ForecastService(forecasts, folder=_models_folder(follower), hosts=executors.executors)
+    monitor = follower.monitor
+    store = None if monitor is None else monitor.store
+    return forecast_service(follower.topology.name, forecasts, _models_folder(follower), store, executors.executors)
 
 
 def _joins(follower: Follower, settings: Settings, put: Callable[[list[Sample]], None]) -> Joins | None:
