@@ -2,7 +2,9 @@
 
 import json
 import sys
+import tomllib
 import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -37,6 +39,11 @@ def test_ten_lines_say_what_is_there():
     assert names == ["Python", "Java", "Spark", "extras", "settings", "PostgreSQL", "Kafka", "folders", "exclusion",
                      "machine"]  # fmt: skip
     assert [line[3:].split()[0] for line in result.stdout.splitlines()] == names
+
+
+def test_every_extra_of_the_package_is_looked_for():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert set(doctor._EXTRAS) == set(project["project"]["optional-dependencies"]) - {"dev"}
 
 
 def test_what_is_optional_is_missing_and_not_wrong(monkeypatch):

@@ -30,6 +30,8 @@ _EXTRAS = {
     "postgres": "psycopg",
     "forecast": "equinox",
 }
+"""A module of each extra."""
+
 _EXCLUSION_LIST = "org/apache/spark/scheduler/HealthTracker.class"
 _MIN_CORES, _MIN_GIGABYTES = 2, 4.0
 _MARKS: dict[State, tuple[str, str]] = {
