@@ -104,7 +104,6 @@ def test_micro_batches(run):
     [
         (["--budget", "9"], MODEL, "the least that would do is 18"),
         (["--latency", "100ms"], MODEL, "no allocation gets below"),
-        ([], MODEL, "needs a budget or a latency"),
         (["--budget", "9"], "operator = 3", "Give tables [[operator]]"),
         (["--budget", "9"], "][", "is not valid TOML"),
         (
@@ -119,6 +118,13 @@ def test_errors_carry_their_figures(run, arguments, text, says):
     assert isinstance(result.exception.__cause__, ForetideError)
     assert says in str(result.exception.__cause__)
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [[], ["--budget", "22", "--latency", "2s"]])
+def test_a_model_is_planned_for_either_a_budget_or_a_latency(run, arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "either --budget N or --latency DURATION" in " ".join(result.output.split())
 
 
 def test_an_error_is_printed_once_to_stderr(tmp_path, capsys):

@@ -60,6 +60,8 @@ def plan(
     if source is not None and _is_file(Path(source)):
         if rate is not None or store is not None:
             raise typer.BadParameter("is for pipelines, not for models", param_hint="--store" if store else "--rate")
+        if (budget is None) == (latency is None):
+            raise typer.BadParameter("a model is planned with either --budget N or --latency DURATION")
         answer: Any = what_if(read_model(Path(source)), budget, latency)
     else:
         if budget is not None:
