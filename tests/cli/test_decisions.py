@@ -58,6 +58,14 @@ def test_decisions_are_listed_with_what_was_done_why_and_how_it_turned_out(call,
     assert max(map(len, shown.splitlines())) <= 100
 
 
+def test_in_a_narrow_terminal_reasons_are_below_the_changes(call, recorded, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = said(call("decisions", "--store", recorded, "--acted")).splitlines()
+    at = next(place for place, line in enumerate(lines) if "give worker 2 no more tasks (no clear change)" in line)
+    assert lines[at + 1].strip().startswith("bypass: its slowness is 2.113, that of its peers")
+    assert max(map(len, lines[:-1])) <= 80
+
+
 def test_decisions_as_json_say_all_that_is_kept(call, recorded):
     found = json.loads(said(call("decisions", "--app", "shop", "--store", recorded, "--json", "--last", "1000")))
     assert (found["pipeline"], found["problems"]) == ("shop", [])

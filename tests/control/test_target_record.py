@@ -65,6 +65,8 @@ def test_warm_up_is_labelled_and_not_judged():
     record = after(TargetRecord(), 100, 9.0, seen=young)
     assert (record.measurements, record.warming_up) == (0, True)
     assert "warming up" in verdict(record)
+    assert record.held is None
+    assert list(reasons(record)) == []
     assert after(record, 110, 1.0).missed == 0
 
 

@@ -34,6 +34,7 @@ from foretide.status.stored import PipelineDecisions, open_store, read_decisions
 from foretide.store.metric_store import MetricStore
 
 _MAX_ID = 10**20 - 1
+_MIN_TABLE_WIDTH = 100
 
 
 def decisions(
@@ -73,11 +74,15 @@ def _show(found: PipelineDecisions, *, stored: bool) -> None:
         none_yet = "no decision is stored yet; the control loop stores them while it runs"
         echo(f"{found.pipeline}: {'no decision matches the filter' if stored else none_yet}")
         return
-    table = table_of_decisions(f"{found.pipeline}: decisions", "outcome")
-    for decision in found.decisions:
-        add_decision(table, decision, outcome(decision))
+    console, title = Console(), f"{found.pipeline}: decisions"
+    if console.width < _MIN_TABLE_WIDTH:
+        table = _narrow_table(title, found.decisions)
+    else:
+        table = table_of_decisions(title, "outcome")
+        for decision in found.decisions:
+            add_decision(table, decision, outcome(decision))
     reasons = (reason for decision in found.decisions for reason in _reasons(decision))
-    Console().print(Group(table, *explained(reasons)))
+    console.print(Group(table, *explained(reasons)))
     if (line := targets_held(found.decisions)) is not None:
         Console(highlight=False, soft_wrap=True).print(line)
 
@@ -130,13 +135,29 @@ def table_of_decisions(title: str, last: str) -> Table:
     return table
 
 
+def _narrow_table(title: str, decisions: Iterable[Decision]) -> Table:
+    """The decisions where five columns find no room: what was done and how it turned out, and below it why."""
+    table = Table(title=title, title_justify="left", box=None, show_header=False, padding=(0, 1, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for decision in decisions:
+        turned_out = outcome(decision)
+        done = Text.assemble(_change(decision), " (" if turned_out else "", turned_out, ")" if turned_out else "")
+        table.add_row(str(decision.id), moment(decision.at), Text("\n").join([done, *map(Text, _reasons(decision))]))
+    return table
+
+
 def add_decision(table: Table, decision: Decision, last: Text) -> None:
     """A row for a decision."""
+    why = Text("\n".join(_reasons(decision)))
+    table.add_row(str(decision.id), moment(decision.at), _change(decision), why, last)
+
+
+def _change(decision: Decision) -> Text:
     change = "\n".join(action.describe() for action in decision.actions) or "nothing"
     change = f"advice: {change}" if decision.actions and not decision.acted else change
-    style = "bold" if decision.acted else "dim" if not decision.actions else ""
-    why = Text("\n".join(_reasons(decision)))
-    table.add_row(str(decision.id), moment(decision.at), Text(change, style=style), why, last)
+    return Text(change, style="bold" if decision.acted else "dim" if not decision.actions else "")
 
 
 def outcome(decision: Decision) -> Text:

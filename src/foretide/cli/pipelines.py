@@ -71,7 +71,9 @@ def list_pipelines(*, as_json: JsonOption = False) -> None:
 def _target_state(record: TargetRecord | None) -> str:
     """Whether a pipeline holds its target, in a few words for a table."""
     if record is None or record.held is None:
-        return "none" if record is None or record.target.latency is None else "unknown"
+        if record is None or record.target.latency is None:
+            return "none"
+        return "warming up" if record.warming_up else "unknown"
     percent = 100 * record.missed / record.measurements if record.measurements else 0.0
     return "held" if record.held else f"missed, {percent:.0f} %"
 

@@ -53,8 +53,8 @@ class TargetRecord:
 
     @property
     def held(self) -> bool | None:
-        """Whether the target is held at present; None if that is not known."""
-        return None if self.measured is None or self.target.latency is None else self.missed_since is None
+        """Whether the target is held at present; None if that is not known, as during warm-up."""
+        return None if not self.measurements or self.target.latency is None else self.missed_since is None
 
     def after(self, world: World, decision: Decision) -> TargetRecord:
         """The record after a control cycle."""
