@@ -133,7 +133,9 @@ class PipelineFailedError(ForetideError):
         self.batch = batch
         self.cause = cause
         after = "" if batch is None else " before its first batch" if batch < 0 else f" after batch {batch}"
-        super().__init__(f"'{pipeline}' failed{after}: {cause}. What was committed stays in its checkpoint.")
+        super().__init__(
+            f"'{pipeline}' failed{after}: {cause.rstrip('.')}. What was committed stays in its checkpoint."
+        )
 
 
 class BatchTimeoutError(ForetideError):

@@ -22,7 +22,10 @@ from foretide.cli.main import app
 from foretide.cli.running import application, demo_join, preflight
 from foretide.cli.running.preflight import only_run, run_folder
 from foretide.cli.running.run import driver_command, wanted_target
+from foretide.cli.running.run_app import SayDecisions
 from foretide.cli.settings import chosen_settings
+from foretide.control.actions.registry import SetAdmission
+from foretide.control.decisions.decision import Decision, Intervention
 from foretide.control.world.setup import Target
 from foretide.errors import ControlFolderError, PipelineNotFoundError
 from foretide.runtime.driver_supervisor import CRASHED
@@ -362,12 +365,12 @@ def test_foretides_own_folder_is_created_for_its_owner_only(tmp_path, monkeypatc
         assert [path.stat().st_mode & 0o777 for path in paths] == [0o700, 0o700, 0o600]
 
 
-def test_what_is_starting_is_said_until_it_runs_or_has_ended():
+def test_what_is_starting_or_ending_is_said():
     assert "no pipeline runs on this machine\n" in CliRunner().invoke(app, ["list"]).output
     with only_run("url-count") as tell:
         tell(Path("folder"))
-        words = "url-count is starting: try again in a moment"
-        assert f"no pipeline runs on this machine yet; {words}\n" in CliRunner().invoke(app, ["list"]).output
+        words = "url-count is starting or ending: try again in a moment"
+        assert f"no pipeline runs on this machine; {words}\n" in CliRunner().invoke(app, ["list"]).output
         announce(Running("warm-up", os.getpid(), "elsewhere"))
         with pytest.raises(PipelineNotFoundError, match=f"'url-count' runs on this machine; {words}. Running: warm-up"):
             find_running("url-count")
@@ -383,3 +386,15 @@ def test_a_deeply_nested_note_of_who_runs_is_taken_for_damaged():
         (Path(os.environ["FORETIDE_HOME"]) / "running" / "a.lock").write_text("[" * 100_000)
         with pytest.raises(ControlFolderError, match="'a' is already running; stop it"), only_run("a"):
             pass
+
+
+def test_what_a_guard_stops_again_and_again_is_said_once():
+    def stopped(number, spout):
+        wish = SetAdmission(spout, 100.0 + number)
+        return Decision(number, 0.0, "q", guards=(Intervention("unobserved", "processors", wish, None, "not yet"),))
+
+    said = []
+    say = SayDecisions(said.append)
+    for decision in [stopped(1, "a"), stopped(2, "a"), stopped(3, "b"), Decision(4, 0.0, "q"), stopped(5, "b")]:
+        say(decision)
+    assert [line.split(":")[0] for line in said] == ["decision 1", "decision 3", "decision 4", "decision 5"]

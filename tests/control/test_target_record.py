@@ -82,7 +82,7 @@ def test_remedies_name_what_a_guard_stopped_and_a_pool_that_is_used_up():
     stopped = Intervention("cooldown", "replicas", SetReplicas("parse", 6), None, "the last change was 2 s ago")
     seen = loaded(capacity={"parse": 0.97}, target=TARGET, seen=observed(parse=16), batch_duration_ms=4000)
     found = list(remedies(seen, replace(NOTHING, guards=(stopped,))))
-    assert "as soon as cooldown allows it: the last change was 2 s ago" in found[0]
+    assert "which guard 'cooldown' stops for now: the last change was 2 s ago" in found[0]
     assert "`foretide restart --pool parse=32`" in found[1]
     assert found[2].startswith("fewer rows a batch")
     record = TargetRecord().after(seen, NOTHING)
@@ -115,5 +115,6 @@ def test_that_a_target_is_out_of_reach_is_shown_as_long_as_it_is_missed():
     missed = world(100.0, target=TARGET, latency_p99_ms=3000)
     record = TargetRecord().after(missed, replace(NOTHING, problems=(said,)))
     assert record.remedies[0] == said
+    assert list(reasons(record))[1] == said  # no help, but why there is none
     assert after(record, 110, 4.0).remedies[0] == said
     assert after(record, 120, 1.0).remedies == ()

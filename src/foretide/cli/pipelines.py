@@ -52,7 +52,7 @@ def list_pipelines(*, as_json: JsonOption = False) -> None:
         print_json(found)
     elif not found:
         starting = starting_words()
-        echo(f"no pipeline runs on this machine{f' yet; {starting}' if starting else ''}")
+        echo(f"no pipeline runs on this machine{f'; {starting}' if starting else ''}")
     else:
         table = compact_table("pipeline", "process", "last batch", "control", "target")
         for each in found:

@@ -138,7 +138,8 @@ def reasons(record: TargetRecord) -> Iterator[str]:
     """Why a target is missed, and what would help, in lines; none while it is held."""
     if record.held is False:
         yield f"likely cause: {record.cause or 'not known; no worker, edge or operator stands out'}"
-        yield from (f"what would help: {remedy}" for remedy in record.remedies)
+        for remedy in record.remedies:
+            yield remedy if remedy.startswith("policy '") else f"what would help: {remedy}"
 
 
 def remedies(world: World, decision: Decision) -> Iterator[str]:
@@ -153,7 +154,7 @@ def _by_loop(decision: Decision) -> Iterator[str]:
         what = wish.action.describe()
         advice = f"'{what}', which mode 'act' would do" if decision.mode == "advise" else f"'{what}', requested now"
         yield advice
-    yield from (f"'{done.before.describe()}', as soon as {done.guard} allows it: {done.reason}"
+    yield from (f"'{done.before.describe()}', which guard '{done.guard}' stops for now: {done.reason}"
                 for done in decision.guards if done.after is None)  # fmt: skip
     yield from (problem for problem in decision.problems if "cannot plan" in problem or OUT_OF_REACH in problem)
 

@@ -322,7 +322,7 @@ def is_running(folder: ControlFolder) -> bool:
 
 
 def list_starting() -> list[str]:
-    """Names of `foretide run` and `foretide demo` whose process is alive and whose pipeline does not run yet."""
+    """Names of `foretide run` and `foretide demo` whose process is alive, but whose pipeline does not run."""
     known = {running.name for running in list_running()}
     locks = sorted((foretide_home() / "running").glob("*.lock"))
     return [lock.stem for lock in locks if lock.stem not in known and _is_held(lock)]
@@ -339,7 +339,8 @@ def _is_held(lock: Path) -> bool:
 def starting_words() -> str:
     """What is being started, as a part of a sentence; empty if nothing is."""
     names = list_starting()
-    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} starting: try again in a moment" if names else ""
+    verb = "is" if len(names) == 1 else "are"
+    return f"{', '.join(names)} {verb} starting or ending: try again in a moment" if names else ""
 
 
 def find_running(name: str | None, instead: str = "--control-folder") -> Running:
@@ -351,7 +352,7 @@ def find_running(name: str | None, instead: str = "--control-folder") -> Running
     starting = starting_words()
     if not running:
         advice = starting or f"start one, or use {instead}"
-        raise PipelineNotFoundError(f"no pipeline runs on this machine{' yet' if starting else ''}; {advice}")
+        raise PipelineNotFoundError(f"no pipeline runs on this machine; {advice}")
     names = ", ".join(f"{each.name} (process {each.pid}, {each.control_folder})" for each in running)
     if found:
         raise PipelineNotFoundError(f"several pipelines match; choose one with --app or {instead}. Running: {names}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from foretide.cli.progress import progress
 from foretide.cli.running.application import AppRun, spark_session, target_verdict, warm_up
 from foretide.cli.running.preflight import SPARK_LOG
 from foretide.cli.running.view import open_view
+from foretide.control.decisions.decision import Decision
 from foretide.control.decisions.explain import account, summary
 from foretide.control.target_record import reasons
 from foretide.control.world.setup import Target
@@ -57,7 +59,7 @@ def run_app(options: RunOptions) -> bool:
             controller = None
             if target is not None:
                 controller = control(replay.pipeline, target=target, settings=settings)
-                controller.on_decision(lambda decision: view.say(f"decision {decision.id}: {summary(decision)}"))
+                controller.on_decision(SayDecisions(view.say))
             with view:
                 replay.watch(_Midway(replay, view, split, controller))
                 view.update(replay.batches)
@@ -102,6 +104,21 @@ def show_control(console: Console, controller: Controller, compared: dict[str, A
                 console.print(f"  {line}", highlight=False, soft_wrap=True)
     for line in account(controller.decisions):
         console.print(line, highlight=False, soft_wrap=True)
+
+
+class SayDecisions:
+    """Says each decision in a line, but not again and again that a guard stops the same."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._stopped: set[tuple[str, str]] = set()
+
+    def __call__(self, decision: Decision) -> None:
+        """Say it, unless it only repeats what the one before it said."""
+        stopped = {(done.guard, done.before.target) for done in decision.guards if done.after is None}
+        before, self._stopped = self._stopped, stopped
+        if decision.chosen or not stopped or stopped != before:
+            self._say(f"decision {decision.id}: {summary(decision)}")
 
 
 class _Midway:

@@ -11,8 +11,8 @@ from foretide.cli.console import Console, print_json
 from foretide.cli.running.application import spark_session
 from foretide.cli.running.preflight import SPARK_LOG
 from foretide.cli.running.real_time import RealTimeRun, broker_at, introduction, line, real_time_of, warm_up, watch
-from foretide.cli.running.run_app import RunOptions, check_ratio, show_control
-from foretide.control.decisions.explain import account, summary
+from foretide.cli.running.run_app import RunOptions, SayDecisions, check_ratio, show_control
+from foretide.control.decisions.explain import account
 from foretide.reports.plots import LatencyRun, draw_latencies
 from foretide.runtime.loop.attach import control
 from foretide.topology.sources import KafkaSource
@@ -47,7 +47,7 @@ def run_real_time(options: RunOptions, servers: str | None) -> bool:
             controller = None
             if options.target is not None:
                 controller = control(run.pipeline, target=options.target, settings=settings)
-                controller.on_decision(partial(_show_decision, console))
+                controller.on_decision(SayDecisions(partial(_say, console)))
             watch([run], _Turn(run, console, split))
             run.stop()
             verification = run.verify()
@@ -71,8 +71,8 @@ def _draw(run: RealTimeRun, decisions: Sequence[Decision], target: Target | None
     draw_latencies([LatencyRun(run.app.name, run.by_second(), decided)], None, limit, plot)
 
 
-def _show_decision(console: Console, decision: Decision) -> None:
-    console.print(f">> decision {decision.id}: {summary(decision)}", markup=False)
+def _say(console: Console, event: str) -> None:
+    console.print(f">> {event}", markup=False)
 
 
 class _Turn:
