@@ -68,7 +68,7 @@ DEVICES = ["null", "zero", "memory"]
 WAITING = {"--servers"}
 """Options whose odd values take the time that a server is waited for."""
 
-READ = {"file", "source", "--config", "--control-folder"}
+READ = {"file", "source", "--config", "--client-config", "--control-folder"}
 
 
 KINDS = ("commands and options", "damaged files", "models, series and saved models", "environment",

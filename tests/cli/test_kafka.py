@@ -95,7 +95,7 @@ def test_libraries_that_cannot_be_had_are_a_clear_error(tmp_path, monkeypatch):
 
 
 def test_names_of_topics_are_printed_with_control_characters_escaped(monkeypatch):
-    monkeypatch.setattr("foretide.cli.kafka.list_topics", lambda address: {"words\x1b[2J": 3})
+    monkeypatch.setattr("foretide.cli.kafka.list_topics", lambda address, options: {"words\x1b[2J": 3})
     assert foretide("topics", "--servers", "localhost:1").stdout.split() == ["words\\x1b[2J", "3", "partitions"]
 
 

@@ -128,3 +128,20 @@ def test_a_supervised_driver_that_is_killed_comes_back_and_loses_nothing(tmp_pat
     assert summary["result_rows"] == summary["expected_rows"] > 0
     assert "the driver was killed by SIGKILL; it is started again from its checkpoint in 1 s" in said
     assert read_supervisor(folder).ended
+
+
+def test_an_application_runs_from_kafka_to_kafka_in_micro_batches(broker, tmp_path):
+    """With routes that change midway, a plot, and every result once."""
+    load = ("--duration", "5s", "--rate", "200", "--servers", broker.address)
+    files = ("--output", tmp_path / "out", "--plot", tmp_path / "plot.png")
+    with running("run", "url-count", *load, *files, "--json") as process:
+        printed, said = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    summary = json.loads(printed)
+    assert (summary["rows_handed_out"], summary["missing"], summary["surplus"]) == (1000, 0, 0)
+    assert summary["result_rows"] == summary["expected_rows"] > 0
+    assert set(summary["topics"]) == {"input", "count", "dead_letters"}
+    assert summary["latency_ms"]["p99"] >= summary["latency_ms"]["p50"] > 0
+    assert "in micro-batch mode" in said
+    assert ">> extract is split 7:3:2: in force in a batch after" in said
+    assert (tmp_path / "plot.png").stat().st_size > 10_000

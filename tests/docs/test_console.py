@@ -72,6 +72,8 @@ ELSEWHERE = {
     "foretide kafka topics --servers host:9092": "tests/cli/test_kafka.py",
     "foretide kafka stop": "tests/cli/test_kafka.py",
     "foretide admission set in 5000 --restart": "tests/spark/test_kafka.py",
+    "foretide run url-count --kafka": "tests/cli/test_run_processes.py",
+    "foretide run url-count --servers localhost:9092": "tests/cli/test_run_processes.py",
     "foretide run url-count --mode real-time": "tests/cli/test_run_processes.py",
     "foretide run url-count --mode real-time --servers localhost:9092": "tests/spark/realtime/test_pipeline.py",
 }  # fmt: skip

@@ -38,7 +38,7 @@ def test_credentials_are_taken_over():
 def test_what_only_java_knows_is_named_and_not_shown():
     with pytest.raises(UnknownSecurityError) as raised:
         client_settings("host:9092", {"kafka.ssl.keystore.location": "/secret/place"})
-    assert str(raised.value) == "ssl.keystore.location"
+    assert str(raised.value) == "kafka.ssl.keystore.location"
 
 
 def test_a_password_within_an_option_is_hidden_by_itself():

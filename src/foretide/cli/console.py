@@ -194,6 +194,14 @@ DurationOption = partial(typer.Option, parser=parse_duration_option, metavar="DU
 AppOption = Annotated[
     str | None, typer.Option("--app", metavar="NAME", help="Name of the pipeline. Optional if only one is running.")
 ]
+ClientConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--client-config",
+        metavar="FILE",
+        help="Properties of Kafka clients, such as security, as Kafka's tools take them.",
+    ),
+]
 ControlFolderOption = Annotated[
     str | None,
     typer.Option("--control-folder", metavar="FOLDER", help="Control folder of the pipeline, instead of its name."),

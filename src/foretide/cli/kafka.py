@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from foretide.cli.console import JsonOption, answer, echo, print_json, progress_bar
+from foretide.cli.console import ClientConfigOption, JsonOption, answer, echo, print_json, progress_bar
 from foretide.errors import KafkaError
 from foretide.spark.kafka_broker import (
     DEFAULT_PORT,
@@ -16,6 +16,7 @@ from foretide.spark.kafka_broker import (
     start_detached,
     stop_detached,
 )
+from foretide.spark.kafka_options import read_options
 from foretide.status.pipelines import foretide_home
 
 app = typer.Typer(help="Run a Kafka broker on this machine, for development and tests.", no_args_is_help=True)
@@ -51,13 +52,14 @@ def topics(
     servers: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Another broker than the one that was started here.")
     ] = None,
+    client_config: ClientConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the topics of a broker, after creating those that are named."""
-    address = servers or _address()
+    address, options = servers or _address(), read_options(client_config) if client_config else {}
     if create:
-        create_topics(address, create, partitions)
-    found = list_topics(address)
+        create_topics(address, create, partitions, options)
+    found = list_topics(address, options)
     if as_json:
         print_json(found)
         return

@@ -71,10 +71,13 @@ class BrokerState:
 
 
 class Broker:
-    """A broker whose data are in a folder. Started again on the same folder and port, it goes on with its topics."""
+    """A broker whose data are in a folder. Started again on the same folder and port, it goes on with its topics.
 
-    def __init__(self, folder: Path, port: int = 0) -> None:
-        self.folder, self.port = folder.absolute(), port or free_port()
+    `properties` are more lines of its configuration, such as those of security.
+    """
+
+    def __init__(self, folder: Path, port: int = 0, properties: Mapping[str, str] | None = None) -> None:
+        self.folder, self.port, self._more = folder.absolute(), port or free_port(), dict(properties or {})
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -126,7 +129,7 @@ class Broker:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         controller = free_port()
         text = _PROPERTIES.format(host=_HOST, port=self.port, controller=controller, folder=self.folder)
-        atomic_write(self._properties, text)
+        atomic_write(self._properties, text + "".join(f"{name}={value}\n" for name, value in self._more.items()))
         if not (self.folder / "log" / "meta.properties").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}"]  # it may begin with -
@@ -230,14 +233,16 @@ def list_topics(servers: str, options: Mapping[str, str] | None = None) -> dict[
     return {name: len(topic.partitions) for name, topic in sorted(found.items()) if not name.startswith("__")}
 
 
-def create_topics(servers: str, names: Iterable[str], partitions: int) -> None:
-    """Create topics. One that exists is an error."""
+def create_topics(
+    servers: str, names: Iterable[str], partitions: int, options: Mapping[str, str] | None = None
+) -> None:
+    """Create topics. One that exists is an error. `options` are those given to Spark."""
     wanted = list(dict.fromkeys(names))
     for name in wanted:
         if not _TOPIC.fullmatch(name) or name in {".", ".."}:
             raise KafkaError(f"'{name}' is no name for a topic: use letters, digits, '.', '_' and '-', at most 249")
-    list_topics(servers)  # says at once when no broker is there
-    admin = admin_client(servers)
+    list_topics(servers, options)  # says at once when no broker is there
+    admin = admin_client(servers, options)
     from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415 - an optional dependency
 
     new = [NewTopic(name, partitions, 1) for name in wanted]
@@ -260,7 +265,7 @@ def admin_client(servers: str, options: Mapping[str, str] | None = None) -> Any:
     try:
         return AdminClient(client_settings(servers, options or {}))
     except UnknownSecurityError as error:
-        raise KafkaError(f"the Kafka client cannot use the option 'kafka.{error}', which only Java knows") from None
+        raise KafkaError(f"the Kafka client cannot use the option '{error}', which only Java knows") from None
 
 
 def check_servers(servers: str) -> None:

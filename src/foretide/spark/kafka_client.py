@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from foretide.spark.kafka_options import client_options
+
 log = logging.getLogger("foretide")
 
-_PREFIX = "kafka."
 _RETRY_SECONDS = 10.0
 _LATEST = -1
 """The instant that stands for the end of a partition in Kafka's protocol (`ListOffsets`)."""
 
 _ISOLATION = "isolation.level"
-_SHARED = ("security.protocol", "sasl.mechanism", "ssl.endpoint.identification.algorithm")
-_CREDENTIAL = re.compile(r"""\b(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""")
-_SECURE = ("sasl.", "ssl.", "security.")
 
 
 class UnknownSecurityError(Exception):
@@ -34,18 +31,10 @@ def client_settings(servers: str, options: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         UnknownSecurityError: Names a setting that has no equivalent.
     """
-    found: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0}
-    given = {name.removeprefix(_PREFIX): value for name, value in options.items() if name.startswith(_PREFIX)}
-    for name, value in given.items():
-        if name in _SHARED:
-            found[name] = value or "none"
-        elif name == "sasl.jaas.config":
-            found |= {f"sasl.{key}": next(filter(None, texts), "") for key, *texts in _CREDENTIAL.findall(value)}
-        elif name == "ssl.truststore.location" and given.get("ssl.truststore.type", "").upper() == "PEM":
-            found["ssl.ca.location"] = value
-        elif name.startswith(_SECURE) and name != "ssl.truststore.type":
-            raise UnknownSecurityError(name)
-    return found
+    known, unknown = client_options(options)
+    if unknown:
+        raise UnknownSecurityError(unknown[0])
+    return {"bootstrap.servers": servers, "log_level": 0, **known}
 
 
 class OffsetFinder:
@@ -86,7 +75,7 @@ class OffsetFinder:
         except ImportError:
             self._note_unknown("needs the extra 'kafka' (pip install 'foretide[kafka]')", float("inf"))
         except UnknownSecurityError as error:
-            self._note_unknown(f"cannot use the option '{_PREFIX}{error}', which only Java knows", float("inf"))
+            self._note_unknown(f"cannot use the option '{error}', which only Java knows", float("inf"))
         except Exception as error:  # noqa: BLE001 - whatever the client says, the query runs on
             self._note_unknown(f"gets no answer from the broker ({_code(error)})", self._retry_seconds)
         else:
@@ -107,7 +96,7 @@ class OffsetFinder:
             from confluent_kafka import Consumer  # noqa: PLC0415 - an optional dependency
 
             settings = client_settings(self._servers, self._options)
-            isolation = self._options.get(f"{_PREFIX}{_ISOLATION}", "read_uncommitted")  # as Spark reads
+            isolation = self._options.get(f"kafka.{_ISOLATION}", "read_uncommitted")  # as Spark reads
             own = {"group.id": "foretide", "enable.auto.commit": False, _ISOLATION: isolation}
             self._client = Consumer({**settings, **own})
         return self._client

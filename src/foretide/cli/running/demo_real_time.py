@@ -21,8 +21,8 @@ from foretide.apps.experiment import Verification, cpu_hog, pin_executors
 from foretide.cli.console import Console, print_json
 from foretide.cli.running.application import spark_session, target_verdict
 from foretide.cli.running.demo_report import write_report
+from foretide.cli.running.kafka_run import Brokers, KafkaRun, introduction, real_time_of, warm_up, watch
 from foretide.cli.running.preflight import SPARK_LOG
-from foretide.cli.running.real_time import RealTimeRun, introduction, real_time_of, warm_up, watch
 from foretide.control.decisions.explain import summary
 from foretide.control.world.setup import Latency
 from foretide.errors import EnvironmentNotReadyError
@@ -64,7 +64,7 @@ class DemoRun:
     """One of the two runs, and what was decided. `slowed` is when the executor was slowed, in seconds since 1970."""
 
     name: str
-    run: RealTimeRun
+    run: KafkaRun
     slowed: float = 0.0
     decisions: list[tuple[float, str]] = field(default_factory=list)
     verification: Verification | None = None
@@ -122,11 +122,12 @@ def show_real_time(
     ):
         settings = load_settings(env={})
         app = _with_work(find_app(_APP))
-        warm_up(spark, app, broker.address, folder, settings.to_run(), console)
+        brokers = Brokers(broker.address)
+        warm_up(spark, app, brokers, folder, settings.to_run(), console)
         cores = pin_executors(spark.sparkContext.applicationId)  # two cores act as two machines
         tell(folder / "with-control" / "checkpoint" / "foretide")
         with contextlib.ExitStack() as stack:
-            start = partial(_start, spark, app, Load(duration, rate), folder, broker.address, stack)
+            start = partial(_start, spark, app, Load(duration, rate), folder, brokers, stack)
             plain, controlled = (
                 DemoRun("without control", start(_PLAIN_NAME, "without-control")),
                 DemoRun("with control", start(_NAME, "with-control")),
@@ -154,15 +155,15 @@ def show_real_time(
 
 
 def _start(
-    spark: Any, app: App, load: Load, folder: Path, servers: str, stack: contextlib.ExitStack, name: str, part: str
-) -> RealTimeRun:
+    spark: Any, app: App, load: Load, folder: Path, brokers: Brokers, stack: contextlib.ExitStack, name: str, part: str
+) -> KafkaRun:
     """Start one of the two queries. One of Spark's batches lasts longer than the load.
 
     The executors that get no more tasks are those of the application. A batch that ended earlier would thus let the
     query without control profit from the decisions for the other one.
     """
     settings = replace(load_settings(env={}).to_run(), batch=f"{2 * load.seconds + _TASKS_SECONDS:.0f} seconds")
-    run = RealTimeRun.start(spark, app, load, folder / part, settings, servers, name)
+    run = KafkaRun.start(spark, app, load, folder / part, settings, brokers, name)
     return stack.enter_context(run)
 
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from foretide.apps.app import APPS, Load, find_app
-from foretide.cli.console import DurationOption, JsonOption, PlotOption, check_plot, echo
+from foretide.cli.console import ClientConfigOption, DurationOption, JsonOption, PlotOption, check_plot, echo
 from foretide.cli.running.beside import DashboardOption, dashboard_beside
 from foretide.cli.running.preflight import (
     SPARK_LOG,
@@ -45,9 +45,10 @@ from foretide.control.world.setup import Target
 from foretide.errors import BatchTimeoutError, ControlError, ForetideError, PipelineFailedError, RestartFailedError
 from foretide.runtime.driver_supervisor import CRASHED, DriverSupervisor, RestartLimits
 from foretide.settings.settings import Settings
+from foretide.spark.kafka_options import read_options
 from foretide.topology.modes import MICRO_BATCH, REAL_TIME, Mode
 
-_RATES = {MICRO_BATCH.name: 20_000.0, REAL_TIME.name: 1000.0}
+_REPLAY_RATE, _KAFKA_RATE = 20_000.0, 1000.0
 _MASTERS = {MICRO_BATCH.name: "local[2]", REAL_TIME.name: "local[24]"}
 
 
@@ -56,7 +57,7 @@ def run(
     name: Annotated[str, typer.Argument(metavar="APP", help="The application; see `foretide apps`.")] = "url-count",
     duration: Annotated[float, DurationOption(show_default="40s", help="Length of the replay.")] = 40.0,
     rate: Annotated[
-        float | None, typer.Option(show_default="20000, in real-time mode 1000", help="Mean rows per second.")
+        float | None, typer.Option(show_default="20000, through Kafka 1000", help="Mean rows per second.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated rows.")] = 7,
     ratio: Annotated[str, typer.Option(help="New split of an edge midway, such as 4:3:1, or 'none'.")] = "",
@@ -73,8 +74,9 @@ def run(
     mode: Annotated[Mode, typer.Option(help="How Spark runs the query.")] = "micro-batch",
     servers: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Kafka brokers, for real-time mode. Default: a broker of its own."),
+        typer.Option(metavar="HOST:PORT", help="Kafka brokers; implies --kafka. Default: a broker of its own."),
     ] = None,
+    client_config: ClientConfigOption = None,
     policy: PolicyOption = None,
     config: ConfigOption = None,
     sets: SetOption = None,
@@ -95,6 +97,10 @@ def run(
         ),
     ] = None,
     *,
+    kafka: Annotated[
+        bool,
+        typer.Option("--kafka", help="Feed the application through Kafka; in real-time mode this is always so."),
+    ] = False,
     supervise: Annotated[
         bool, typer.Option("--supervise", help="Start a driver that dies again, from its checkpoint.")
     ] = False,
@@ -113,13 +119,17 @@ def run(
     """
     if max_restarts is not None and not (supervise or supervised):
         raise typer.BadParameter("--max-restarts requires --supervise")
-    if supervise and mode == REAL_TIME.name:
-        raise typer.BadParameter("--supervise requires --mode micro-batch; a failed real-time query is started again")
     if name not in APPS:
         find_app(name)
-    if servers is not None and mode != REAL_TIME.name:
-        raise typer.BadParameter("--servers requires --mode real-time")
-    rate = _RATES[mode] if rate is None else rate
+    through_kafka = kafka or servers is not None or mode == REAL_TIME.name
+    if supervise and mode == REAL_TIME.name:
+        raise typer.BadParameter("--supervise requires --mode micro-batch; a failed real-time query is started again")
+    if supervise and through_kafka:
+        raise typer.BadParameter("--supervise requires the replayed load: leave out --kafka and --servers")
+    if client_config is not None and servers is None:
+        raise typer.BadParameter("--client-config requires --servers")
+    client = {} if client_config is None else read_options(client_config)
+    rate = (_KAFKA_RATE if through_kafka else _REPLAY_RATE) if rate is None else rate
     master = _MASTERS[mode] if master is None else master
     check_load(duration, rate, 1, 1)
     check_master(master)
@@ -150,10 +160,12 @@ def run(
             options = RunOptions(
                 find_app(name), load, folder, master, chosen, settings, target, plot, as_json, supervised
             )
-            if mode == REAL_TIME.name:
-                from foretide.cli.running.run_real_time import run_real_time  # noqa: PLC0415
+            if through_kafka:
+                from foretide.cli.running.kafka_run import Brokers  # noqa: PLC0415
+                from foretide.cli.running.run_kafka import run_kafka  # noqa: PLC0415
 
-                code = 0 if run_real_time(options, servers) else 1
+                given = None if servers is None else Brokers(servers, client)
+                code = 0 if run_kafka(options, mode, given) else 1
             else:
                 with _crashes(folder / SPARK_LOG) if supervised else nullcontext():
                     code = 0 if run_app(options) else 1

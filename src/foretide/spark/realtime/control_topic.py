@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 
 from foretide.secrets import HIDDEN
 from foretide.spark.jars import KAFKA_CONNECTOR, add_library
+from foretide.spark.kafka_options import client_options, security_options
 from foretide.spark.realtime.agent import Agent, Reply
 from foretide.spark.realtime.commands import Answer, Command, answer_of
-from foretide.spark.realtime.kafka_options import client_options, security_options
 from foretide.spark.realtime.push_job import JobAgent
 
 if TYPE_CHECKING:

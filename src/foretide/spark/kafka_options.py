@@ -1,9 +1,13 @@
-"""Options of Spark's Kafka source that are about security, and the same settings in the words of librdkafka."""
+"""Options of Spark's Kafka source from a file, those about security, and the same settings in librdkafka's words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from foretide.errors import KafkaError
+from foretide.files import read_text
 
 _SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 _JAAS = "sasl.jaas.config"
@@ -22,7 +26,37 @@ _IN_JAAS = {
     "keyTab": "sasl.kerberos.keytab",
 }
 _JAAS_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
+_PROPERTY = re.compile(r"[a-z][a-z0-9.]*")
 _ALGORITHM = "ssl.endpoint.identification.algorithm"
+
+
+def read_options(path: Path) -> dict[str, str]:
+    """The options for Spark that stand for a file of properties, as Kafka's own tools take them.
+
+    Raises:
+        FileError: The file cannot be read.
+        KafkaError: Names the file, and the line that is no property. No value is shown.
+    """
+    found = {}
+    for number, line in _lines(read_text(path, "properties of Kafka clients")):
+        name, separator, value = line.partition("=")
+        if not separator or not _PROPERTY.fullmatch(name.strip()):
+            raise KafkaError(f"'{path}', line {number}: write NAME=VALUE, such as security.protocol=SSL")
+        found[f"kafka.{name.strip()}"] = value.strip()
+    return found
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that say something, those joined that end with a backslash, with their numbers."""
+    joined = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        joined += line.strip()
+        if joined.endswith("\\"):
+            joined = joined[:-1]
+            continue
+        if joined and joined[0] not in "#!":
+            yield number, joined
+        joined = ""
 
 
 def security_options(options: Mapping[str, str]) -> dict[str, str]:

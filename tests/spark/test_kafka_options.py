@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foretide.spark.realtime.kafka_options import client_options, security_options
+from foretide.errors import KafkaError
+from foretide.spark.kafka_options import client_options, read_options, security_options
 
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="me" password="a \\"b\\" = c;";'
 
@@ -45,3 +46,23 @@ def test_options_get_their_names_in_librdkafka(given, expected):
 def test_options_without_a_name_there_are_listed_without_their_values():
     given = {"kafka.ssl.truststore.location": "/a.jks", "kafka.ssl.truststore.password": "secret"}
     assert client_options(given) == ({}, ["kafka.ssl.truststore.location", "kafka.ssl.truststore.password"])
+
+
+def test_a_file_of_properties_becomes_options_of_spark(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text(
+        '# who we are\nsecurity.protocol=SASL_SSL\n\nsasl.jaas.config = Login required \\\n  password="a=b";\n'
+    )
+    assert read_options(file) == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.jaas.config": 'Login required password="a=b";',
+    }
+
+
+@pytest.mark.parametrize("line", ["hunter2", "=hunter2", "a b=hunter2"])
+def test_a_line_that_is_no_property_is_told_by_its_number_alone(tmp_path, line):
+    file = tmp_path / "client.properties"
+    file.write_text(f"security.protocol=SSL\n{line}\n")
+    with pytest.raises(KafkaError, match="line 2: write NAME=VALUE") as raised:
+        read_options(file)
+    assert "hunter2" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""What `foretide run --mode real-time` does once its options are checked."""
+"""What `foretide run` does through Kafka once its options are checked: in real-time mode always, else if asked for."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING, Any
 from foretide.apps.experiment import Verification
 from foretide.cli.console import Console, print_json
 from foretide.cli.running.application import spark_session
+from foretide.cli.running.kafka_run import (
+    Brokers,
+    KafkaRun,
+    brokers_at,
+    introduction,
+    line,
+    real_time_of,
+    warm_up,
+    watch,
+)
 from foretide.cli.running.preflight import SPARK_LOG
-from foretide.cli.running.real_time import RealTimeRun, broker_at, introduction, line, real_time_of, warm_up, watch
 from foretide.cli.running.run_app import RunOptions, SayDecisions, check_ratio, show_control
 from foretide.control.decisions.explain import account
 from foretide.reports.plots import LatencyRun, draw_latencies
 from foretide.runtime.loop.attach import control
+from foretide.topology.modes import REAL_TIME, Mode
 from foretide.topology.sources import KafkaSource
 
 if TYPE_CHECKING:
@@ -28,21 +38,19 @@ _LINE_SECONDS = 2.0
 _ROUTE_SECONDS = 5.0
 
 
-def run_real_time(options: RunOptions, servers: str | None) -> bool:
-    """Run an application in real-time mode and print the result; whether it is the expected one."""
+def run_kafka(options: RunOptions, mode: Mode, given: Brokers | None) -> bool:
+    """Run an application from topic to topic and print the result; whether it is the expected one."""
     app, settings = options.app, options.settings
     form = real_time_of(app)
     split = check_ratio(options.ratio, form.build(KafkaSource("none", "none")), app.edge)
     console = Console(stderr=options.as_json, highlight=False, soft_wrap=True)
     run_settings = settings.to_run()
     with (
-        broker_at(servers, options.folder, console) as address,
-        spark_session(
-            options.master, f"foretide-{app.name}", 2, options.folder / SPARK_LOG, console, "real-time"
-        ) as spark,
+        brokers_at(given, options.folder, console) as brokers,
+        spark_session(options.master, f"foretide-{app.name}", 2, options.folder / SPARK_LOG, console, mode) as spark,
     ):
-        warm_up(spark, app, address, options.folder, run_settings, console)
-        with RealTimeRun.start(spark, app, options.load, options.folder, run_settings, address) as run:
+        warm_up(spark, app, brokers, options.folder, run_settings, console, mode)
+        with KafkaRun.start(spark, app, options.load, options.folder, run_settings, brokers, mode=mode) as run:
             console.print(introduction(run))
             controller = None
             if options.target is not None:
@@ -65,7 +73,7 @@ def run_real_time(options: RunOptions, servers: str | None) -> bool:
     return verification.exact
 
 
-def _draw(run: RealTimeRun, decisions: Sequence[Decision], target: Target | None, plot: Path) -> None:
+def _draw(run: KafkaRun, decisions: Sequence[Decision], target: Target | None, plot: Path) -> None:
     decided = [decision.at - run.origin for decision in decisions if decision.acted]
     limit = None if target is None or target.latency is None else 1000 * target.latency
     draw_latencies([LatencyRun(run.app.name, run.by_second(), decided)], None, limit, plot)
@@ -78,7 +86,7 @@ def _say(console: Console, event: str) -> None:
 class _Turn:
     """Prints a line every other second, and publishes the new split when half of the load curve is over."""
 
-    def __init__(self, run: RealTimeRun, console: Console, ratio: str | None) -> None:
+    def __init__(self, run: KafkaRun, console: Console, ratio: str | None) -> None:
         self._run, self._console, self._ratio = run, console, ratio
         self._shown = 0.0
 
@@ -96,11 +104,12 @@ class _Turn:
         version = self._run.pipeline.split(self._run.edge, ratio).version
         done = self._run.pipeline.await_routes(version, _ROUTE_SECONDS)
         took = (time.monotonic() - began) * 1000
-        state = f"in force in every executor after {took:.0f} ms" if done else "not acknowledged yet"
-        self._console.print(f">> {self._run.edge} is split {ratio} in the middle of a batch: {state}")
+        where = "in every executor" if self._run.mode == REAL_TIME.name else "in a batch"
+        state = f"in force {where} after {took:.0f} ms" if done else "not in force yet"
+        self._console.print(f">> {self._run.edge} is split {ratio}: {state}")
 
 
-def _summary(run: RealTimeRun, verification: Verification, options: RunOptions) -> dict[str, Any]:
+def _summary(run: KafkaRun, verification: Verification, options: RunOptions) -> dict[str, Any]:
     levels = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
     latency = {name: run.latency(level) for name, level in levels.items()}
     return {

@@ -1,11 +1,11 @@
-"""An application in real-time mode: fed through Kafka, measured where its output arrives. `run` and `demo` use it."""
+"""An application that is fed through Kafka and measured where its output arrives, in either mode."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -24,7 +24,9 @@ from foretide.kafka.latency import Received
 from foretide.runtime.pipeline.submit import Pipeline, submit
 from foretide.runtime.shutdown import within
 from foretide.spark.kafka_broker import Broker, create_topics, list_topics
+from foretide.spark.kafka_options import client_options
 from foretide.topology.graph import DEAD_LETTERS
+from foretide.topology.modes import MICRO_BATCH, REAL_TIME, Mode
 from foretide.topology.sinks import KafkaSink
 from foretide.topology.sources import KafkaSource
 
@@ -38,7 +40,7 @@ SLOTS = 24
 """Slots of a local session for real-time mode: a slot is a thread, and an idle one costs nothing."""
 
 PARTITIONS = 2
-_WARM_UP_SECONDS = 20.0
+_WARM_UP_SECONDS = {REAL_TIME.name: 20.0, MICRO_BATCH.name: 5.0}
 _TASKS_SECONDS = 60.0
 _QUIET_SECONDS = 2.0
 _QUIET_TIMEOUT_SECONDS = 60.0
@@ -58,31 +60,46 @@ class Second:
     per_task: tuple[int, ...] | None
 
 
+@dataclass(frozen=True)
+class Brokers:
+    """The addresses of brokers, and what their clients have to be told: options of Spark's source and sink."""
+
+    servers: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def client(self) -> Mapping[str, str]:
+        """The same options for clients of librdkafka."""
+        return client_options(self.options)[0]
+
+
 @contextlib.contextmanager
-def broker_at(servers: str | None, folder: Path, console: Console) -> Iterator[str]:
-    """The address of brokers: those that were given, or one of this run's own."""
-    if servers is not None:
-        list_topics(servers)  # an error if none of them answers
-        yield servers
+def brokers_at(given: Brokers | None, folder: Path, console: Console) -> Iterator[Brokers]:
+    """The brokers that were given, or one of this run's own."""
+    if given is not None:
+        list_topics(given.servers, given.options)  # an error if none of them answers
+        yield given
         return
     console.print("Starting a Kafka broker ...", highlight=False)
     with progress("starting a Kafka broker"):
         broker = Broker(folder / "kafka").start()
     try:
-        yield broker.address
+        yield Brokers(broker.address)
     finally:
         broker.stop()
 
 
 def real_time_of(app: App) -> RealTime:
-    """The application's form for real-time mode, or an error that lists those that have one."""
+    """The application's form for Kafka and real-time mode, or an error that says what to do without one."""
     if app.real_time is None:
-        raise WorkloadError(f"'{app.name}' has no form for real-time mode; run it with --mode micro-batch")
+        raise WorkloadError(
+            f"'{app.name}' has no form for Kafka and real-time mode; run it with --mode micro-batch and without --kafka"
+        )
     return app.real_time
 
 
 @dataclass
-class RealTimeRun:
+class KafkaRun:
     """A running application that is fed through a topic. Left by an error, it stops the pipeline.
 
     Attributes:
@@ -94,8 +111,9 @@ class RealTimeRun:
     rows: Generator
     curve: Curve
     pipeline: Pipeline
-    servers: str
+    brokers: Brokers
     topics: dict[str, str]
+    mode: Mode = "real-time"
     seconds: list[Second] = field(default_factory=list)
     received: Received | None = None
     origin: float = 0.0
@@ -108,21 +126,23 @@ class RealTimeRun:
         load: Load,
         folder: Path,
         settings: RunSettings,
-        servers: str,
+        brokers: Brokers,
         name: str | None = None,
-    ) -> RealTimeRun:
+        mode: Mode = "real-time",
+    ) -> KafkaRun:
         """Create topics and start the application, under another `name` if given."""
         form, replay = real_time_of(app), replay_of(app.build(load)).source
         prefix = f"{app.name}-{uuid.uuid4().hex[:8]}"
         topics = {stream: f"{prefix}-{stream}" for stream in ("input", form.result, DEAD_LETTERS)}
-        create_topics(servers, topics.values(), PARTITIONS)
+        servers, options = brokers.servers, brokers.options
+        create_topics(servers, topics.values(), PARTITIONS, options)
         rows: Generator = replay.rows
-        source = KafkaSource(servers, topics["input"], _schema(rows), metadata=(), start="earliest")
+        source = KafkaSource(servers, topics["input"], _schema(rows), metadata=(), start="earliest", options=options)
         built = form.build(source)
         topology = built if name is None else replace(built, name=name)
-        sink = KafkaSink(servers, f"{prefix}-{{stream}}")
-        pipeline = submit(spark, topology, sink, str(folder / "checkpoint"), settings.in_mode("real-time"))
-        return cls(app, rows, replay.curve, pipeline, servers, topics)
+        sink = KafkaSink(servers, f"{prefix}-{{stream}}", options=options)
+        pipeline = submit(spark, topology, sink, str(folder / "checkpoint"), _for_kafka(settings, mode))
+        return cls(app, rows, replay.curve, pipeline, brokers, topics, mode)
 
     def __enter__(self) -> Self:
         return self
@@ -144,8 +164,9 @@ class RealTimeRun:
         Yields a function that notes what is seen at the moment, and says whether there are more rows to come.
         """
         self.pipeline.await_tasks(_TASKS_SECONDS)
-        collector = Collector(self.servers, self.topics[real_time_of(self.app).result]).start()
-        feed = Feed(self.servers, self.topics["input"], self.rows, self.curve).start()
+        servers, client, result = self.brokers.servers, self.brokers.client, real_time_of(self.app).result
+        collector = Collector(servers, self.topics[result], options=client).start()
+        feed = Feed(servers, self.topics["input"], self.rows, self.curve, client).start()
         self.origin = feed.start_time / 1e6
 
         def look() -> bool:
@@ -239,13 +260,22 @@ class RealTimeRun:
         return compared(total, expected, last[list(expected.columns)])
 
 
-def warm_up(spark: Any, app: App, servers: str, folder: Path, settings: RunSettings, console: Console) -> None:
+def warm_up(
+    spark: Any,
+    app: App,
+    brokers: Brokers,
+    folder: Path,
+    settings: RunSettings,
+    console: Console,
+    mode: Mode = "real-time",
+) -> None:
     """Process rows for some seconds, so that the run does not begin while the JVM is still compiling."""
-    console.print(f"Warming up for {_WARM_UP_SECONDS:g} s ...", highlight=False)
-    load = Load(_WARM_UP_SECONDS, 1000.0)
+    seconds = _WARM_UP_SECONDS[mode]
+    console.print(f"Warming up for {seconds:g} s ...", highlight=False)
+    load = Load(seconds, 1000.0)
     with (
         progress("warming up"),
-        RealTimeRun.start(spark, app, load, folder / "warm-up", settings, servers, f"{app.name}-warm-up") as run,
+        KafkaRun.start(spark, app, load, folder / "warm-up", settings, brokers, f"{app.name}-warm-up", mode) as run,
     ):
         with run.feeding(to_the_end=False) as look:
             while look():
@@ -253,7 +283,7 @@ def warm_up(spark: Any, app: App, servers: str, folder: Path, settings: RunSetti
         run.stop()
 
 
-def watch(runs: Sequence[RealTimeRun], turn: Callable[[], None], at_end: Callable[[], None] = lambda: None) -> None:
+def watch(runs: Sequence[KafkaRun], turn: Callable[[], None], at_end: Callable[[], None] = lambda: None) -> None:
     """Feed all rows to runs side by side, and call `turn` meanwhile.
 
     At the end of the load `at_end` is called, and then all results are waited for.
@@ -266,12 +296,12 @@ def watch(runs: Sequence[RealTimeRun], turn: Callable[[], None], at_end: Callabl
         at_end()
 
 
-def introduction(run: RealTimeRun) -> str:
+def introduction(run: KafkaRun) -> str:
     """What is going to happen."""
     app, curve = run.app, run.curve
     return (
         f"{app.name}: {APPS[app.name]}. {curve.total_rows or 0:,} tuples in {curve.duration:g} s from Kafka to Kafka, "
-        "in real-time mode; latency is from the time a tuple is due to the arrival of its result."
+        f"in {run.mode} mode; latency is from the time a tuple is due to the arrival of its result."
     )
 
 
@@ -287,6 +317,12 @@ def line(second: Second, edge: str) -> str:
 
 def _milliseconds(value: float | None) -> str:
     return "     -   " if value is None else f"{value:6,.1f} ms"
+
+
+def _for_kafka(settings: RunSettings, mode: Mode) -> RunSettings:
+    """The settings with what Kafka's sink can keep; micro-batches write updates, as real-time mode does."""
+    known = replace(settings, output_mode="update") if mode == MICRO_BATCH.name else settings
+    return replace(known.in_mode(mode), guarantee="at-least-once")
 
 
 def _schema(rows: Generator) -> str:
