@@ -71,7 +71,7 @@ PARTS = {"changes": changes_table, "failures": failures_table}
 
 def _changed(spark: SparkSession, broker: Broker, changes: int, *, replicas: bool) -> Row:
     """Change the edge again and again, and wait each time until every executor has acknowledged it."""
-    curve = ft.Curve.constant(_RATE, _SETTLE_SECONDS + changes * 0.3)
+    curve = ft.Curve.constant(_RATE, _SETTLE_SECONDS + changes * _ACK_SECONDS)  # stopped after the last change
     times: list[float] = []
     with running(spark, broker.address, bolts, curve) as one:
         one.feed.start()
@@ -97,7 +97,6 @@ def _change(pipeline: ft.Pipeline, number: int, *, replicas: bool) -> int:
 
 
 def _account(one: Running) -> Row:
-    one.feed.wait()
     sent = one.feed.stop()
     one.drain()
     received = one.collector.stop()

@@ -35,6 +35,7 @@ _FLUSH_SECONDS = 20.0
 _LONG_WAIT = 20_000
 _OPTIONS: Mapping[str, Any] = {
     "linger.ms": 0,
+    "max.in.flight": 5,  # as Java's client; with more, each record is a request, and the broker cannot keep up
     "acks": "1",
     "socket.nagle.disable": True,
     "queue.buffering.max.messages": 1_000_000,
