@@ -81,4 +81,5 @@ def test_a_pipeline_in_real_time_on_two_hosts_loses_nothing_when_an_executor_is_
     assert story["letters"] == {"numbers": 2, "mark": 30}
     assert story["restarts"] >= 1
     assert story["running"]
+    assert story["acknowledged_by_the_new_one"]
     assert len(story["cost"]) >= 1

@@ -20,7 +20,7 @@ from foretide.probes.workers import find_executors
 from foretide.spark.kafka_broker import create_topics
 from foretide.spark.realtime.edges import key_of
 
-NUMBERS, SPLITS = 3000, 20
+NUMBERS, SPLITS, EXECUTORS = 3000, 20, 2
 MARK_SECONDS = 0.001
 SCHEMA = "id long, word string"
 INPUT, OUTPUT = f"in-{os.getpid()}", f"out-{os.getpid()}"  # another test may use the same broker
@@ -93,6 +93,13 @@ def resplit(pipeline):
     return SPLITS
 
 
+def follows_again(spark, pipeline):
+    """Whether a split is in force everywhere again once a new executor has taken the place of the lost one."""
+    wait_for(lambda: len(find_executors(spark.sparkContext.applicationId)) >= EXECUTORS)
+    wait_for(lambda: len(pipeline._query._agent.executors()) >= EXECUTORS)
+    return pipeline.await_routes(pipeline.split("parse", "2:1:1").version, 60.0)
+
+
 def latencies(pipeline, counters):
     """Of how many tuples the counters know the latency, on all executors."""
     reader, key = pipeline._query.reader, key_of(pipeline.control_folder)
@@ -158,6 +165,7 @@ def main(folder, servers, master="local-cluster[2,14,1024]"):
     later = {number for number in range(NUMBERS + 500) if number % 10 and number % 100 != 1}
     wait_for(lambda: set(ids(pipeline, "mark")) == later)
     say("recovered")
+    told["acknowledged_by_the_new_one"] = follows_again(spark, pipeline)
     told["restarts"], told["running"] = pipeline.restarts, pipeline.running
     told["doubled"] = sum(ids(pipeline, "mark").values()) - len(later)
     told["alarms"] = [alarm.kind for alarm in pipeline.alarms]

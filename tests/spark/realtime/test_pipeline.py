@@ -36,5 +36,6 @@ def test_a_topology_runs_in_real_time_through_route_changes_and_the_death_of_an_
     assert story["letters"] == {"numbers": 2, "mark": 30}
     assert story["restarts"] >= 1
     assert story["running"]
+    assert story["acknowledged_by_the_new_one"]
     assert story["cost"]
     assert all("read again" in message and "written twice" in message for message in story["cost"])
