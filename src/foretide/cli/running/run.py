@@ -164,8 +164,8 @@ def run(
                 from foretide.cli.running.kafka_run import Brokers  # noqa: PLC0415
                 from foretide.cli.running.run_kafka import run_kafka  # noqa: PLC0415
 
-                given = None if servers is None else Brokers(servers, client)
-                code = 0 if run_kafka(options, mode, given) else 1
+                brokers = None if servers is None else Brokers(servers, client)
+                code = 0 if run_kafka(options, mode, brokers) else 1
             else:
                 with _crashes(folder / SPARK_LOG) if supervised else nullcontext():
                     code = 0 if run_app(options) else 1
