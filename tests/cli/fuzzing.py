@@ -100,7 +100,8 @@ def make_folder(place: Path) -> None:
             store.write("shop", [Sample("machine_load_1m", "a", 10.0 + at, 1.5) for at in range(20)])
             store.write("shop", [Sample("input_rows_per_second", "shop", 5.0 * at, 100.0 + at) for at in range(60)])
             store.write("shop", [Sample("worker_heap_bytes", "0", 10.0, 1e9)])
-            store.write("shop", [Sample("batch", "shop", 10.0 * at, float(at)) for at in range(1, 9)])
+            for metric in ("batch", "input_rows", "latency_p99_ms"):
+                store.write("shop", [Sample(metric, "shop", 10.0 * at, float(at)) for at in range(1, 9)])
             store.write_setups("shop", [RecordedWorld(5.0, Setup("shop"))])
             store.write_decisions("shop", [Decision(each, 5.0, "shop", problems=("odd",)) for each in (1, 2)])
         CliRunner().invoke(app, ["train", "load.csv", "--output", "saved", "--model", "last value", "--season", "24"])

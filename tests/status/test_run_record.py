@@ -1,11 +1,14 @@
 """What is read back of a run: series, load, workers in and out of service, and forecasts."""
 
+import os
+
 import pytest
 
 from foretide.control.history import RecordedForecasts, RecordedSeries, RecordedWorld
 from foretide.control.world.setup import Observed, Setup, Target
 from foretide.errors import EmptyStoreError, StoreError
 from foretide.metrics.metric import Sample
+from foretide.status.pipelines import Running, announce
 from foretide.status.run_record import RunRecord, read_run
 from foretide.status.runs import read_runs
 from foretide.store.metric_store import MetricStore
@@ -106,3 +109,20 @@ def test_where_nothing_was_recorded_the_error_says_what_was_looked_for(tmp_path)
     MetricStore.open(tmp_path / "empty.db").close()
     with pytest.raises(EmptyStoreError, match="no pipeline has written to it yet"):
         read_runs([str(tmp_path / "empty.db")])
+
+
+@pytest.mark.parametrize("given", ["loop", "a\0b", "x" * 5000])
+def test_what_cannot_be_a_file_is_refused_beside_a_running_pipeline_too(tmp_path, monkeypatch, given):
+    monkeypatch.setenv("FORETIDE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    announce(Running("shop", os.getpid(), str(tmp_path / "control")))
+    with pytest.raises(StoreError):
+        read_runs([given])
+
+
+def test_a_running_pipeline_is_found_by_its_name_or_folder(store, tmp_path, monkeypatch):
+    monkeypatch.setenv("FORETIDE_HOME", str(tmp_path / "home"))
+    announce(Running("shop", os.getpid(), str(tmp_path / "control"), str(tmp_path / "metrics.db")))
+    for given in ("shop", str(tmp_path / "control")):
+        assert [run.batches for run in read_runs([given])] == [5]

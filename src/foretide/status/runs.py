@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -54,19 +55,22 @@ def _locate(given: str) -> tuple[str, str | None]:
     running = list_running()
     for each in running:
         folder = local_path(each.control_folder)
-        if given == each.name or (folder is not None and "://" not in given and _same(folder, Path(given))):
+        if given == each.name or (folder is not None and "://" not in given and _same(folder, given)):
             return running_store(each), each.name
-    path = Path(given)
-    if "://" in given or not path.is_dir():
+    if "://" in given or not os.path.isdir(given):  # noqa: PTH112 - False for a name that no file can have
         return given, None
     for place in _PLACES:
-        if (path / place / _STORE).is_file():
-            return str(path / place / _STORE), None
+        store = Path(given) / place / _STORE
+        if os.path.isfile(store):  # noqa: PTH113 - False for a loop of links
+            return str(store), None
     raise StoreError(
         f"'{given}' has no store: neither it nor {' nor '.join(each for each in _PLACES if each)} below it has "
         f"{_STORE}; give the folder of a run, or its store, a file or URL"
     )
 
 
-def _same(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve()
+def _same(one: Path, other: str) -> bool:
+    try:
+        return os.path.realpath(one) == os.path.realpath(other)
+    except ValueError:  # no file can have such a name
+        return False
