@@ -52,7 +52,7 @@ def test_decisions_are_listed_with_what_was_done_why_and_how_it_turned_out(call,
         "bypass:",
         "no clear change",
         "hysteresis stopped",
-        "at the last of these decisions, measured",
+        "last measured",
     ):
         assert part in shown
     assert max(map(len, shown.splitlines())) <= 100

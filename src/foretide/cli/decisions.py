@@ -84,7 +84,7 @@ def _show(found: PipelineDecisions, *, stored: bool) -> None:
     reasons = (reason for decision in found.decisions for reason in _reasons(decision))
     console.print(Group(table, *explained(reasons)))
     if (line := targets_held(found.decisions)) is not None:
-        Console(highlight=False, soft_wrap=True).print(line)
+        Console(highlight=False).print(line)
 
 
 def targets_held(decisions: Sequence[Decision]) -> str | None:
@@ -98,8 +98,8 @@ def targets_held(decisions: Sequence[Decision]) -> str | None:
     state = "held" if last.target_held else "MISSED"
     measured = format_duration(last.measured or 0.0)
     return (
-        f"target {last.target.quantile} below {format_duration(last.target.latency or 0.0)}: {state} at the last of "
-        f"these decisions, measured {measured}; missed at {missed} of {len(judged)}"
+        f"target {last.target.quantile} below {format_duration(last.target.latency or 0.0)}: {state}, "
+        f"last measured {measured}; missed at {missed} of {len(judged)} decisions"
     )
 
 
