@@ -31,10 +31,8 @@ DEFAULT_FILE = "foretide.toml"
 CONFIG = f"{PREFIX}CONFIG"
 """The variable that names the file."""
 
-OTHER_VARIABLES = frozenset(
-    f"{PREFIX}{name}"
-    for name in ("CONFIG", "HOME", "DEBUG", "ALONE", "FUZZ_SEED", "JARS", "REQUIRE_POSTGRES", "POSTGRES_FOLDER")
-)
+_OTHERS = "ALONE CHROMIUM CONFIG DEBUG FUZZ_SEED HOME JARS POSTGRES_FOLDER REQUIRE_CHROMIUM REQUIRE_POSTGRES"
+OTHER_VARIABLES = frozenset(f"{PREFIX}{name}" for name in _OTHERS.split())
 """Variables that are not settings: other parts read them, or the project's own tests and scripts."""
 
 
