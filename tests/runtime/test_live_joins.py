@@ -259,6 +259,20 @@ def test_a_batch_that_failed_at_the_hard_end_moves_it_ahead(folder):
         joins.adopt("k", NO_PLAN)
 
 
+@pytest.mark.parametrize("damage", [lambda file: file.write_text("{"), lambda file: file.unlink()])
+def test_a_query_that_died_for_lack_of_its_plan_may_start_again_with_the_last_one(folder, tmp_path, damage):
+    joins = Joins(folder, WindowSettings(2.0, 2.0))
+    for batch in range(2):
+        joins.see(report(batch, 0, 100 + 10 * batch), [])
+    joins.adopt("j", WANTED)
+    announced = folder.join_plan("j")
+    assert not joins.died("FORETIDE-PLAN-UNREADABLE of some other join")
+    damage(tmp_path / "join-j.json")
+    assert joins.died("whatever Spark says of a file that it cannot read")
+    assert folder.join_plan("j") == announced
+    assert not joins.died("of something else")
+
+
 def test_the_view_tells_the_keys_of_the_last_window_and_what_the_plan_makes_of_them(folder):
     join = begun(folder)
     assert join.view().windows == 0

@@ -64,6 +64,7 @@ class Hold:
     _key: tuple[str, Role]
     _lock: FileLock | None
     _of_run: bool
+    _controlled: str | None = None
 
     @property
     def runs(self) -> bool:
@@ -109,6 +110,21 @@ def take(location: str, role: Role, query: str, run: Run | None = None) -> Hold:
         with suppress(ControlFolderError):  # then others are not told who has it
             LocalFilesystem(folder).write(f"{role}.json", to_json(holder))
     return hold
+
+
+def take_loop(location: str, query: str, query_id: str) -> Hold:
+    """Take the control loop's role in a folder for the query with this id, which has one loop, whatever its folder.
+
+    Raises:
+        ControlFolderError: Another loop has the folder or controls the query.
+    """
+    with _guard:
+        for held in _held.values():
+            if held._controlled == query_id:  # noqa: SLF001 - of this module
+                raise _refusal(held._key[0], "loop", held.holder)  # noqa: SLF001 - of this module
+        hold = take(location, "loop", query)
+        hold._controlled = query_id  # noqa: SLF001 - of this module
+        return hold
 
 
 def take_for_run(location: str, query: str, run: Run) -> Hold:

@@ -143,6 +143,21 @@ class JoinPlanPublisher:
             self.failures += 1
             self._publish(self._protocol.retry(self._state, reached))
 
+    def put_back(self) -> bool:
+        """Publish the last plan again if its file is gone or damaged; whether that was so.
+
+        A query whose batches fail for lack of their plan reports none, so `see` cannot put it back.
+        """
+        with self._lock:
+            try:
+                if self._folder.join_plan(self.name) is not None:
+                    return False
+            except (ControlFolderError, PlanFormatError):
+                pass
+            log.warning("join '%s': its plan was damaged or deleted; the last one is put back", self.name)
+            what = f"putting back the plan of '{self.name}'"
+            return guarded(lambda: self._folder.put_join_plan(self.name, self.timeline), what) is None
+
     def set_partitions(self, partitions: int) -> None:
         """Follow the number of partitions that the join's state really has."""
         with self._lock:

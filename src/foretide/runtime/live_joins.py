@@ -165,10 +165,15 @@ class Joins:
         self._joins[join].publisher.adopt(plan)
 
     def died(self, message: str) -> bool:
-        """Whether a query died at the hard end of a change, which has then been moved: it may be started again."""
+        """Whether a query died of the plan of a join, which has been mended: it may be started again.
+
+        It met the hard end of a change, which has then been moved, or a plan that was lost, which has been put back.
+        """
         failure = hard_end_failure(message)
-        if failure is None or self._closed:
+        if self._closed:
             return False
+        if failure is None:
+            return bool([name for name, join in self._joins.items() if join.publisher.put_back()])  # of each
         for join in self._joins.values():
             join.publisher.retry(failure.reached)
         log.warning("a batch ran ahead of an announced plan and is tried again; nothing was lost: %s", failure)

@@ -8,7 +8,7 @@ import pytest
 import foretide as ft
 from foretide.control.world.setup import Setup
 from foretide.control_folder.folder import ControlFolder
-from foretide.control_folder.holds import take
+from foretide.control_folder.holds import take, take_loop
 from foretide.errors import ControlError, ControlFolderError, ForetideError, SettingsError
 from foretide.runtime.loop import attach
 from foretide.runtime.monitoring.monitor import Monitor
@@ -22,7 +22,7 @@ class Played(FollowedQuery):
     """A query that is not run, with a monitor that is not started."""
 
     def __init__(self, folder, monitored):
-        super().__init__(SimpleNamespace(name="q"), folder, None)
+        super().__init__(SimpleNamespace(name="q", id="query-1"), folder, None)
         if monitored:
             workers = SimpleNamespace(close=lambda: None)
             topology = Topology("q", [Spout("read", Rate(1))], [])
@@ -34,6 +34,7 @@ class Executors:
 
     opened = 0
     limits, allowed, can_exclude = (), (1, 1), False
+    executors = staticmethod(dict)
 
     def allow(self, least, most):
         self.allowed = (least, most)
@@ -99,6 +100,16 @@ def test_a_second_loop_on_a_control_folder_leaves_nothing_behind(query, tmp_path
         ft.control(query, settings=ft.Settings())
     assert footprint(query) == before
     first.release()
+
+
+def test_a_second_loop_on_a_query_is_refused_whatever_its_control_folder(query, tmp_path):
+    first = take_loop(str(tmp_path / "elsewhere"), "q", query.handle.id)
+    before = footprint(query)
+    with pytest.raises(ControlFolderError, match=r"a control loop is attached to query 'q' .* with the control folder"):
+        ft.control(query, settings=ft.Settings())
+    assert footprint(query) == before
+    first.release()
+    take_loop(str(tmp_path), "q", query.handle.id).release()
 
 
 def test_a_loop_that_could_not_be_attached_does_not_keep_another_from_it(query, monkeypatch):

@@ -115,6 +115,10 @@ def test_a_temporary_checkpoint_leaves_no_control_folder_behind(rows):
         wait_for(lambda: controller.cycles)
         folder = Path(controller.control_folder.location)
         assert folder.is_dir()
+        folders = set(folder.parent.glob("foretide-*"))
+        with pytest.raises(ft.errors.ControlFolderError, match="a control loop is attached"):
+            ft.control(query, settings=ft.Settings())
+        assert set(folder.parent.glob("foretide-*")) <= folders
     finally:
         query.stop()
     wait_for(lambda: not folder.exists())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from foretide.control.policies.load_aware import LoadAwareSplits
 from foretide.control.world.setup import ControlMode, Target
 from foretide.control_folder.filesystem import absolute, local_path
-from foretide.control_folder.holds import take
+from foretide.control_folder.holds import take_loop
 from foretide.errors import ControlError, StoreError
 from foretide.runtime.forecasts.handed_in import forecast_service
 from foretide.runtime.forecasts.keys import LiveKeyForecast
@@ -20,7 +20,7 @@ from foretide.runtime.loop.adviser import Adviser
 from foretide.runtime.loop.batch_watch import BatchWatch
 from foretide.runtime.loop.controller import Actuator, Controller, Journal
 from foretide.runtime.loop.world_reader import Observer, WorldReader, WorldRecorder
-from foretide.runtime.pipeline.followed import controllable
+from foretide.runtime.pipeline.followed import FollowedQuery, controllable
 from foretide.settings.load import load_settings
 from foretide.spark.executors import Executors
 from foretide.spark.joins.statistics import highest_times_of
@@ -87,11 +87,14 @@ def control(
     if not isinstance(target, Target):
         raise ControlError(f"target must be a Target such as ft.Latency(p99='2s'), got {target!r}")
     running = controllable(query, chosen, control_folder, event_time)
-    monitor = running.follower.monitor
+    follower = running.follower
+    monitor = follower.monitor
     if monitor is None:
         raise ControlError("control rests on what is measured; start the pipeline with monitoring")
     with ExitStack() as undo:
-        loop = take(running.follower.control_folder.location, "loop", running.follower.topology.name)
+        if isinstance(running, FollowedQuery) and running is not query:
+            undo.callback(running.discard)
+        loop = take_loop(follower.control_folder.location, follower.topology.name, str(follower.query.handle.id))
         undo.callback(loop.release)
         executors = Executors.of_active()
         undo.callback(executors.close)
@@ -99,7 +102,7 @@ def control(
         setup = running.setup(executors)
         chosen = chosen.for_query(target, real_time=setup is not None and setup.mode == "pipeline")
         rules = _rules(chosen, policies, mode)
-        rules = _with_load_aware(rules, running.follower, chosen)
+        rules = _with_load_aware(rules, follower, chosen)
         controller = _attach(running, monitor, executors, loop, rules, target, chosen)
         undo.pop_all()
     return controller

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from foretide.control_folder.claim import check_query
@@ -87,6 +87,7 @@ class FollowedQuery:
         self.follower = Follower(self.topology, control_folder, self, monitor)
         self.follower.supervisor = self
         self._death_seen = False
+        self._temporary: str | None = None
         self._setup_after = lru_cache(maxsize=1)(self._infer_setup)
 
     def _latency(self, event_time: str | None) -> QueryLatency | None:
@@ -110,6 +111,17 @@ class FollowedQuery:
         folder, name = self.follower.control_folder, self.follower.topology.name
         publish_facts(folder, PipelineFacts(name, {}, {}, no_restart="it was started elsewhere"))
 
+    def discard(self) -> None:
+        """Remove what was made for it alone: its control folder, if Spark removes its checkpoint."""
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def in_temporary_folder(self, location: str) -> FollowedQuery:
+        """The same query; this control folder is removed with it."""
+        self._temporary = location
+        self.follower.at_last(self.discard)
+        return self
+
     def setup(self, executors: Executors) -> Setup | None:
         """Inferred from the last batches; None before the first."""
         return self._setup_after(self.follower.last_batch, executors)
@@ -125,13 +137,13 @@ class FollowedQuery:
         return inferred_setup(follower.topology.name, follower.routes, reports, executors, trigger) if reports else None
 
     def supervise(self) -> None:
-        """Once the query has died, remove the cause if it can be removed: a change of a join's plan."""
+        """Once the query has died, remove the cause if it can be removed: a change of a join's plan, or a lost one."""
         if self._death_seen or self.handle.isActive:
             return
         self._death_seen, failed = True, self.handle.exception()
         if failed is not None and self.follower.rescued(str(failed)):
             name = self.follower.topology.name
-            log.error("%s died at a change of plan, which is taken back; start it again, nothing was lost", name)
+            log.error("%s died of the plan of a join, which has been mended; start it again, nothing was lost", name)
 
 
 def controllable(
@@ -168,8 +180,7 @@ def controllable(
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    followed.follower.at_last(partial(shutil.rmtree, temporary, ignore_errors=True))
-    return followed
+    return followed.in_temporary_folder(temporary)
 
 
 def folder_of(known: RunningQuery) -> str | None:
