@@ -20,6 +20,7 @@ from foretide.control_folder.orders import (
     ADMISSION,
     DRAINED,
     HELD,
+    MODE,
     RESTART,
     RESTARTED,
     STOP,
@@ -33,12 +34,12 @@ from foretide.errors import ForetideError
 from foretide.metrics.batch import EdgeFlow
 from foretide.status.pipelines import Running, announce
 
-FILES = (ROUTES, STATUS, CONTROL, FACTS, ADMISSION, TARGET, DRAINED, RESTART, RESTARTED, STOP, HELD, SUPERVISOR)
+FILES = (ROUTES, STATUS, CONTROL, FACTS, ADMISSION, TARGET, DRAINED, RESTART, RESTARTED, STOP, HELD, MODE, SUPERVISOR)
 COMMANDS = (
     ("status",), ("status", "--json"), ("list",), ("list", "--json"), ("route", "show"), ("route", "show", "--json"),
     ("admission", "show"), ("target", "show"), ("route", "set", "work", "1:2"), ("admission", "set", "lines", "5"),
     ("target", "set", "--budget", "3"), ("drain", "host-a"), ("drain", "host-b", "--release"), ("restart",),
-    ("stop", "--no-wait"),
+    ("stop", "--no-wait"), ("target", "release"), ("mode", "set", "advise"), ("mode", "release"),
 )  # fmt: skip
 
 
@@ -61,6 +62,7 @@ def fill(folder):
     folder.orders.limit_admission("lines", 100)
     folder.orders.set_target(TargetOrder(latency=0.5, budget=4))
     folder.orders.drain("host-b")
+    folder.orders.set_mode("advise")
     folder.orders.request_restart(RestartOrder("one"))
     folder.orders.note_restarted("one")
     folder.orders.request_stop(stop=False)
@@ -135,7 +137,8 @@ def test_no_command_ends_in_a_traceback(folder, tmp_path, name, damage):
     ("name", "orders", "shows"),
     [
         (DRAINED, [("drain", "host-a"), ("drain", "host-b", "--release")], [("status",)]),
-        (TARGET, [("target", "set", "--relaxed", "100ms")], [("status",), ("target", "show")]),
+        (TARGET, [("target", "set", "--relaxed", "100ms"), ("target", "release")], [("status",), ("target", "show")]),
+        (MODE, [("mode", "set", "act"), ("mode", "release")], [("status",)]),
         (ADMISSION, [("admission", "set", "lines", "5")], [("status",), ("admission", "show")]),
         (ROUTES, [("route", "set", "work", "1:2")], [("route", "show")]),
         (STATUS, [], [("status",), ("list",), ("route", "show")]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -217,15 +218,15 @@ def drain(
 
     The control loop gives it no more tasks until it is released, unless too few workers would be left.
     """
-    if control_folder or app:
-        folders = [find_folder(app, control_folder)]
-    else:
-        folders = [ControlFolder(each.control_folder) for each in list_running()] or [find_folder(None, None)]
+    found = partial(find_folder, app, control_folder)
+    running = [] if control_folder or app else list_running()
+    folders = [partial(ControlFolder, each.control_folder) for each in running] or [found]
     unknown: list[ForetideError] = []
     failed: list[ForetideError] = []
     done: list[str] = []
-    for folder in folders:
+    for find in folders:
         try:
+            folder = find()
             _drain(folder, place, seconds, release=release)
             done.append(folder.location)
         except ControlError as error:

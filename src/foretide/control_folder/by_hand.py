@@ -59,10 +59,10 @@ def holding(folder: ControlFolder, subject: str, words: str, seconds: float | No
         raise
 
 
-def release(folder: ControlFolder, subject: str) -> HeldOrder:
-    """Let the control loop change something again; ActionError if nobody held it."""
+def release(folder: ControlFolder, subject: str, *, ordered: bool = False) -> HeldOrder | None:
+    """Let the control loop change something again; ActionError if nobody held it, and nothing is `ordered`."""
     found = folder.orders.release(subject)
-    if found is None:
+    if found is None and not ordered:
         now = time.time()
         held = (f"{name}: {each.describe()}" for name, each in folder.orders.held().items() if each.holds(now))
         raise ActionError(f"nobody holds '{subject}' in '{folder.location}'; held: {'; '.join(held) or 'nothing'}")
@@ -105,8 +105,8 @@ def change_target(folder: ControlFolder, order: TargetOrder, seconds: float | No
 
 
 def release_target(folder: ControlFolder) -> None:
-    """Go back to the target that the control loop began with."""
-    folder.orders.release(HELD_TARGET)
+    """Go back to the target that the control loop began with; ActionError if nobody has set another."""
+    release(folder, HELD_TARGET, ordered=folder.orders.target() != TargetOrder())
     folder.orders.release_target()
 
 
@@ -119,8 +119,8 @@ def change_mode(folder: ControlFolder, mode: LoopMode, seconds: float | None) ->
 
 
 def release_mode(folder: ControlFolder) -> None:
-    """Go back to the mode that the control loop began with."""
-    folder.orders.release(HELD_MODE)
+    """Go back to the mode that the control loop began with; ActionError if nobody has set another."""
+    release(folder, HELD_MODE, ordered=folder.orders.mode() is not None)
     folder.orders.set_mode(None)
 
 

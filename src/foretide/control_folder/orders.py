@@ -221,6 +221,7 @@ class OrderFiles:
     def release_target(self) -> None:
         """Go back to the target that the loop began with."""
         with self._files.lock(self._lock_seconds):
+            self.target()  # a damaged file is named, not replaced
             self._files.write(TARGET, to_json(TargetOrder()))
 
     def mode(self) -> LoopMode | None:
@@ -230,6 +231,7 @@ class OrderFiles:
     def set_mode(self, mode: LoopMode | None) -> None:
         """Change that from the next control cycle on; None goes back to what it began with."""
         with self._files.lock(self._lock_seconds):
+            self.mode()  # a damaged file is named, not replaced
             self._files.write(MODE, to_json(_Mode(mode)))
 
     def held(self) -> dict[str, HeldOrder]:

@@ -157,7 +157,7 @@ def read_state(folder: ControlFolder) -> PipelineState:
     control = readable(status.control, problems)
     drained = readable(orders.drained, problems)
     admission = readable(orders.admission, problems)
-    for read in (orders.target, orders.restart, orders.last_restarted, status.facts):
+    for read in (orders.target, orders.mode, orders.restart, orders.last_restarted, status.facts):
         readable(read, problems)
     local = local_path(folder.location)
     supervisor = None if local is None else readable(lambda: read_supervisor(local), problems)
