@@ -20,7 +20,7 @@ from typer.main import get_command
 
 from cli import fuzz_damage as damage
 from cli.fuzz_damage import NUMBERS, Damage
-from foretide.cli.main import app
+from foretide.cli.main import VARIANTS, app
 
 QUICK = {
     "plan": ["model.toml", "--budget", "6"],
@@ -44,6 +44,8 @@ QUICK = {
     "admission set": ["lines", "50", "--control-folder", "control"],
     "target show": ["--control-folder", "control"],
     "target set": ["--latency", "2s", "--control-folder", "control"],
+    "run script": ["job.py"],
+    "run topology": ["job:shop"],
 }
 """Arguments with which a command does something in no time; without an entry it gets what it requires."""
 
@@ -100,13 +102,19 @@ class Case:
 
 
 def commands() -> dict[str, Any]:
-    """Every command by its name, groups included."""
+    """Every command by its name, groups included, and `run` for programs and topologies of one's own."""
     found = {}
     for name, lazy in get_command(app).commands.items():
         loaded = lazy.load()
         inner = getattr(loaded, "commands", None)
         found.update({f"{name} {each}": command for each, command in inner.items()} if inner else {name: loaded})
+        found.update({f"run {each}": lazy.load(target) for each, target in VARIANTS.items() if name == "run"})
     return found
+
+
+def words_of(name: str) -> list[str]:
+    """What is typed for a command."""
+    return ["run"] if name in {f"run {each}" for each in VARIANTS} else name.split()
 
 
 def cases(seed: int, count: int) -> list[Case]:
@@ -136,9 +144,9 @@ def _typed(rng: random.Random, name: str, command: Any) -> Iterator[Case]:
         for value in _values(each):
             typed = _replaced(quick, command, each, value)
             extra = ["--json"] if has_json and rng.random() < 0.5 else []
-            yield Case(name, (*name.split(), *extra, *typed))
+            yield Case(name, (*words_of(name), *extra, *typed))
     for value in (*TEXTS[:8], "extra"):
-        yield Case(name, (*name.split(), *quick, value, value))
+        yield Case(name, (*words_of(name), *quick, value, value))
 
 
 def _arguments(command: Any) -> list[Any]:
@@ -169,7 +177,8 @@ def _replaced(quick: list[str], command: Any, parameter: Any, value: str) -> lis
     rest = list(quick)
     if option in rest:
         del rest[rest.index(option) : rest.index(option) + (1 if parameter.is_flag else 2)]
-    return [*rest, option] if parameter.is_flag else [*rest, f"{option}={value}"]
+    given = option if parameter.is_flag else f"{option}={value}"
+    return [given, *rest]  # what follows a program are its own arguments
 
 
 def _split(quick: list[str], command: Any) -> tuple[list[str], list[str]]:
@@ -179,11 +188,12 @@ def _split(quick: list[str], command: Any) -> tuple[list[str], list[str]]:
 
 STEERING = ["routes.json", "status.json", "control.json", "admission.json", "target.json", "drained.json"]
 STEERING += ["restart.json", "stop.json", "joins.json", "pipeline.json", "held.json", "supervisor.json"]
+STEERING += ["mode.json", "restarted.json", "query.json", "workers.json", "loop.json", "driver.json", "join-j.json"]
 READERS = {
     "control": [
         ["status"], ["list"], ["route", "show"], ["target", "show"], ["admission", "show"], ["drain", "0"], ["restart"],
         ["route", "set", "work", "1:2"], ["admission", "set", "lines", "5"], ["target", "set", "--budget", "4"],
-        ["stop", "--no-wait"],
+        ["stop", "--no-wait"], ["mode", "show"], ["mode", "set", "advise"],
     ],
     "home/running": [
         ["list"], ["status"], ["stop", "--no-wait"], ["drain", "0"], ["restart"], ["metrics"], ["decisions"],

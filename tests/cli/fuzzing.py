@@ -5,6 +5,7 @@ Spark is replaced by an error, so that a start is counted; whoever waits is inte
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -70,6 +71,12 @@ STATE = {
                      "workers": {"0": "host-a", "1": "host-b"}},
     "pipeline.json": {"name": "shop", "spouts": {"lines": True}, "pools": {"work": 2}},
 }  # fmt: skip
+PROGRAM = """
+import foretide as ft
+
+shop = ft.Topology("shop", [ft.Spout("lines", ft.Rate(5))], [ft.Bolt("work", lambda df: df, [ft.From("lines")])])
+print("it ran")
+"""
 CSV = "time,load\n" + "".join(f"{5 * step},{100 + step % 24}\n" for step in range(130))
 
 
@@ -91,7 +98,7 @@ def make_folder(place: Path) -> None:
         for name, content in {
             "model.toml": MODEL.encode(), "load.csv": CSV.encode(), "binary": bytes(range(256)), "empty": b"",
             "deep.json": b"[" * 100_000, "deep.toml": b"a = " + b"[" * 20_000, "utf16.toml": MODEL.encode("utf-16"),
-            "unreadable": b"x", "foretide.toml": SETTINGS.encode(),
+            "unreadable": b"x", "foretide.toml": SETTINGS.encode(), "job.py": PROGRAM.encode(),
         }.items():  # fmt: skip
             Path(name).write_bytes(content)
         for name in ("folder", "unwritable"):
@@ -224,10 +231,15 @@ def _limits(folder: Path) -> Iterator[list[object]]:
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
+    def interrupt_loop(main: Any, **_: Any) -> None:
+        main.close()
+        raise KeyboardInterrupt
+
     process: Any = subprocess.Popen  # Spark is a process of its own, and its version is asked for first
-    saved = (time.sleep, tempfile.tempdir, process.__init__)
+    saved = (time.sleep, asyncio.run, tempfile.tempdir, process.__init__)
     handlers = [(number, signal.signal(number, hang)) for number in (signal.SIGPROF, signal.SIGALRM)]
-    time.sleep, tempfile.tempdir, process.__init__ = interrupt, str(folder), start  # type: ignore[assignment]
+    time.sleep, asyncio.run = interrupt, interrupt_loop  # type: ignore[assignment]
+    tempfile.tempdir, process.__init__ = str(folder), start  # type: ignore[assignment]
     memory = resource.getrlimit(resource.RLIMIT_AS)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, memory[1]))
@@ -241,7 +253,7 @@ def _limits(folder: Path) -> Iterator[list[object]]:
         resource.setrlimit(resource.RLIMIT_AS, memory)
         for number, handler in handlers:
             signal.signal(number, handler)
-        time.sleep, tempfile.tempdir, process.__init__ = saved
+        time.sleep, asyncio.run, tempfile.tempdir, process.__init__ = saved
 
 
 _COLUMNS = ("cases", "no clear end", "tracebacks", "hangs", "accepted, so that Spark starts")

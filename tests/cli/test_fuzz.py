@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.fuzz_cases import KINDS, QUICK, READERS, REFUSED_BEFORE_SPARK, Case, cases
+from cli.fuzz_cases import KINDS, QUICK, READERS, REFUSED_BEFORE_SPARK, Case, cases, words_of
 from cli.fuzzing import Fuzzer, Outcome, report
 
 SEED = int(os.environ.get("FORETIDE_FUZZ_SEED", "7"))
@@ -47,7 +47,7 @@ def test_what_cannot_run_is_refused_before_spark_starts(fuzzer):
 
 def test_without_odd_input_a_command_works(fuzzer):
     for name in (*QUICK, "apps", "list", "settings", "run", "demo join"):
-        outcome = fuzzer.run(Case("good", (*name.split(), *QUICK.get(name, []))))
+        outcome = fuzzer.run(Case("good", (*words_of(name), *QUICK.get(name, []))))
         assert outcome.code == 0 or outcome.started_spark, outcome.output
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import pytest
 
 from foretide.errors import KafkaError
-from foretide.kafka.children import Collector, Feed
+from foretide.kafka.children import Child, Collector, Feed
 from foretide.kafka.latency import Account
 from foretide.spark.kafka_broker import Broker, create_topics
 from foretide.workloads.curve import Curve
@@ -36,3 +38,17 @@ def test_every_row_arrives_once_with_its_times(tmp_path):
     assert sent.due[0] == feed.start_time + 2000
     assert (received.due == sent.due[received.row]).all()
     assert (received.record_milliseconds(sent) == 0).all()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_a_start_that_is_cut_off_leaves_neither_process_nor_folder(tmp_path, monkeypatch, error):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    child = Child("foretide.kafka.collect", "collector")
+
+    def cut_off(_):
+        raise error
+
+    with pytest.raises(error):
+        child._launch(cut_off)
+    assert not child.running
+    assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -38,7 +39,12 @@ def dashboard(
     if inherited is not None:
         _serve_beside(inherited)
         return
-    listening = listen(host, port)
+    with listen(host, port) as listening:
+        _serve(listening, host, store or (), as_json=as_json)
+
+
+def _serve(listening: socket.socket, host: str, store: Sequence[str], *, as_json: bool) -> None:
+    """Serve in the foreground until it is interrupted."""
     address = address_of(listening)
 
     def tell() -> None:
@@ -47,7 +53,7 @@ def dashboard(
         if host not in {"127.0.0.1", "localhost", "::1"}:
             echo("anybody who can reach this address can read; put a proxy with TLS and passwords in front", err=True)
 
-    serve(listening, host, store or (), on_start=tell)
+    serve(listening, host, store, on_start=tell)
 
 
 def _serve_beside(inherited: int) -> None:

@@ -59,6 +59,13 @@ class Child:
 
     def _launch(self, request: Any) -> None:
         """Start the process with the request of a folder, and wait until it is ready."""
+        try:
+            self._start(request)
+        except BaseException:
+            self._clear()
+            raise
+
+    def _start(self, request: Any) -> None:
         if importlib.util.find_spec("confluent_kafka") is None:
             raise EnvironmentNotReadyError(
                 "this needs a Kafka client: install the extra 'kafka' (pip install 'foretide[kafka]')"
@@ -69,6 +76,7 @@ class Child:
                 [sys.executable, "-m", self._module],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                start_new_session=True,  # Ctrl-C in a terminal is for its owner, which ends it
             )  # fmt: skip
         assert self._process.stdin is not None  # noqa: S101 - both are pipes
         assert self._process.stdout is not None  # noqa: S101
@@ -105,7 +113,9 @@ class Child:
                 if pipe is not None:
                     pipe.close()
             self._process = None
+        if self._folder != Path():
             shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = Path()
 
     def _failure(self) -> KafkaError:
         text = (self._folder / "errors").read_text(encoding="utf-8", errors="replace").strip().splitlines()

@@ -6,6 +6,7 @@ else is as `python SCRIPT.py ARGUMENTS` would do it: working folder, arguments, 
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 import traceback
@@ -59,7 +60,7 @@ def run_script(
     Options of this command come before the program's name. Without --act the control loops only advise; see
     `foretide status` and `foretide advice` in another terminal.
     """
-    if not script.is_file():
+    if not os.path.isfile(script):  # noqa: PTH113 - False for a name that no file can have
         raise typer.BadParameter(f"there is no file '{script}'", param_hint="SCRIPT")
     settings = chosen_settings(config, [*(sets or ()), *handed_in(history, model, event)], policy)
     settings.to_control()
