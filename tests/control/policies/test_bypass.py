@@ -291,10 +291,10 @@ def test_settings_of_bypass_out_of_bounds_are_refused(bad):
 WAIT = "worker_inbound_queuing_time_ms"
 
 
-def told(world_, value):
-    from dataclasses import replace
-
-    return replace(world_, forecast_for_now={(WAIT, worker): value for worker in "0123"})
+def told(world_, value, *, trusted=True):
+    now = {(WAIT, worker): value for worker in "0123"}
+    ahead = {series: Forecast("net", (ForecastPoint(10.0, value),)) for series in now}
+    return replace(world_, forecast_for_now=now, forecasts=Forecasts(ahead if trusted else {}))
 
 
 def test_the_papers_rule_empties_the_machine_for_a_while():
@@ -335,6 +335,19 @@ def test_without_a_forecast_the_papers_rule_goes_by_what_is_usual_for_a_worker()
         state, wishes = rule.wish(state, world(1000.0 + second, **{WAIT: {"0": 10, "1": 30, "2": 40, "3": 10}}))
         assert actions(wishes) == [Quarantine("1")]
     assert "is usual" in wishes[0].reason
+
+
+def test_the_papers_rule_goes_by_what_is_usual_as_long_as_forecasts_are_not_trusted():
+    rule = PredictionError(PredictionErrorSettings(threshold=1.0, scope="worker"))
+    state, calm = rule.start(), {WAIT: {"0": 10, "1": 10, "2": 10, "3": 10}}
+    for second in range(4):
+        state, wishes = rule.wish(state, told(world(1000.0 + second, **calm), 2.0, trusted=False))
+        assert wishes == []
+    slow = world(1004.0, **{WAIT: {"0": 10, "1": 30, "2": 10, "3": 10}})
+    _, wishes = rule.wish(state, told(slow, 100.0, trusted=False))
+    assert actions(wishes) == [Quarantine("1")]
+    assert "is usual" in wishes[0].reason
+    assert rule.wish(state, told(slow, 100.0))[1] == []
 
 
 def test_on_the_only_machine_the_papers_rule_bypasses_the_worker():

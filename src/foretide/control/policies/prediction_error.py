@@ -4,9 +4,9 @@
 hosting that worker for a certain amount of time." It lets workers back in without a test; `Bypass` probes them. The
 last healthy worker always stays.
 
-The forecast is that of the net of workers. As long as there is none, it is the worker's usual value: the smoothed value
-of its earlier batches, without those in which the error was too large. Where all workers are on one machine, which
-cannot be emptied, the worker alone is bypassed.
+The forecast is that of the net of workers. As long as there is none that is trusted, it is the worker's usual value:
+the smoothed value of its earlier batches, without those in which the error was too large. Where all workers are on one
+machine, which cannot be emptied, the worker alone is bypassed.
 """
 
 from __future__ import annotations
@@ -132,9 +132,10 @@ class PredictionError:
         return found
 
     def _forecast(self, worker: str, usual: Mapping[str, Usual], world: World) -> tuple[float | None, str]:
-        """What was forecast for now, or else what is usual; and what it is, in words."""
-        forecast, known = world.forecast_for_now.get((self.settings.metric, worker)), usual.get(worker)
-        if forecast is not None:
+        """What was forecast for now, if such forecasts are trusted, or else what is usual; and what it is, in words."""
+        series = (self.settings.metric, worker)
+        forecast, known = world.forecast_for_now.get(series), usual.get(worker)
+        if forecast is not None and series in world.forecasts.by_series:
             return forecast, "was forecast"
         judged = known is not None and known.count >= _MIN_VALUES and worker not in world.observed.young
         return (known.value if known is not None and judged else None), "is usual"
