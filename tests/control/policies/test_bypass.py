@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control.worlds import even, observed, world
-from foretide.control.actions.registry import Quarantine, QuarantineHost, Release, ReleaseHost, SetSplit
+from foretide.control.actions.registry import Quarantine, QuarantineHost, Release, ReleaseHost
 from foretide.control.policies.bypass import Bypass, BypassSettings
 from foretide.control.policies.prediction_error import PredictionError, PredictionErrorSettings
 from foretide.control.policies.worker_health import HealthMetric
@@ -250,26 +250,6 @@ def test_somebody_elses_quarantine_is_taken_over_but_not_a_persons():
     for turn in range(9):
         state, wishes = BYPASS.wish(state, world(1000.0 + 10 * turn, seen=drained, **HEALTHY))
         assert wishes == []
-
-
-def test_a_worker_whose_tasks_stay_with_it_gets_a_smaller_share_and_then_its_old_one():
-    places = {"parse": ("0", "1", "2", "3")}
-    sticky = Observed(routes={"parse": (1.0, 1.0, 1.0, 1.0)}, executors=observed().executors, placements=places)
-    state, wishes = BYPASS.wish({}, world(seen=sticky, **SLOW))
-    (less,) = actions(wishes)
-    assert isinstance(less, SetSplit)
-    assert less.weights[1] == pytest.approx(1 / 1.8)
-    assert less.weights[0] == 1.0
-    _, wishes = BYPASS.wish(state, world(1010.0, seen=sticky, **HEALTHY))
-    assert actions(wishes) == [SetSplit("parse", (1.0, 1.0, 1.0, 1.0))]
-
-
-def test_the_share_that_it_had_in_another_pool_is_not_given_back():
-    places = {"parse": ("0", "1", "2", "3")}
-    before = Observed(routes={"parse": (1.0,) * 4}, executors=observed().executors, placements=places)
-    state, _ = BYPASS.wish({}, world(seen=before, **SLOW))
-    after = replace(before, routes={"parse": (1.0,) * 3})
-    assert BYPASS.wish(state, world(1010.0, seen=after, **HEALTHY)) == ({}, [])
 
 
 def test_without_the_means_nothing_is_wished():

@@ -146,6 +146,13 @@ def cpu(waits, used=10.0):
     }
 
 
+def test_the_shares_that_it_had_in_another_pool_are_not_given_back():
+    rerouted = WorkerRecord("rerouted", 900.0, shares={"parse": EVEN}, rerouted=900.0, ratio=5.0)
+    less = (1.0, 0.1, *EVEN[2:])
+    assert [wish.action for wish in Bypass().wish({"1": rerouted}, seen(weights=less))[1]] == [SetSplit("parse", EVEN)]
+    assert Bypass().wish({"1": rerouted}, seen(weights=(1.0,) * 3))[1] == []
+
+
 def test_a_worker_whose_core_others_use_does_not_get_its_share_back_however_soon_few_tuples_are_done():
     assert any(drive([4] * 2 + [1] * 12, **cpu([1, 1, 1, 1]))[2:])
     assert not any(drive([4] * 2 + [1] * 12, **cpu([1, 40, 1, 1]))[2:])

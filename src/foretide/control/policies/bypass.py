@@ -1,9 +1,9 @@
 """Takes bad workers out of service, and lets them back in by probing.
 
-A worker that is much slower than its peers, than its own forecast, or by its forecast gets a smaller share where its
-tasks are known to stay with it, then no tasks at all. In real time tasks do stay; see `rerouting`. In micro-batches
-Spark places the tasks of stateless stages at random, so there the only action is quarantine. After a while it is let in
-on probation: what is then MEASURED decides whether it stays, and each failure doubles the wait before the next probe.
+A worker that is much slower than its peers, than its own forecast, or by its forecast gets no tasks. In micro-batches
+Spark places the tasks of stateless stages at random, so there the only action is quarantine; in real time tasks stay,
+and a worker gets a smaller share first: see `rerouting`. After a while a worker that is out is let in on probation:
+what is then MEASURED decides whether it stays, and each failure doubles the wait before the next probe.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from foretide.control.actions.registry import Quarantine, Release, SetSplit
+from foretide.control.actions.registry import Quarantine, Release
 from foretide.control.decisions.decision import Expectation, Wish
 from foretide.control.policies.rerouting import Rerouting
 from foretide.control.policies.worker_cases import WorkerCase, kept_cases, recalled_records
@@ -149,39 +149,18 @@ class Bypass:
     ) -> tuple[WorkerRecord | None, Wish | None]:
         min_ratio = _min_ratio(len(world.observed.in_service))
         if suspicion.ratio < max(self.settings.slow, min_ratio):
-            return self._healthy(record, world)
+            return self._healthy(record, world), None
         record = replace(record, strikes=record.strikes + 1, since=world.at)
         enough = patience(self.settings, world)
         at_once = enough == self.settings.patience and suspicion.ratio >= max(self.settings.bad, min_ratio)
         if at_once or record.strikes >= enough:
             return record, self._take_out(worker, suspicion, suspicion.description)
-        return self._reduce_share(worker, record, suspicion, world)
-
-    def _healthy(self, record: WorkerRecord, world: World) -> tuple[WorkerRecord | None, Wish | None]:
-        """Restore its shares, and forget it unless it has failed probes not long ago."""
-        wish = None
-        for edge, weights in record.shares.items():
-            if len(weights) != len(world.observed.routes.get(edge, ())):  # restarted with another pool
-                continue
-            wish = Wish(self.name, SetSplit(edge, weights), "its worker keeps up again: the share it had before")
-        kept_for = self.settings.first_wait * 2**record.failures if record.failures else 0.0
-        return (replace(record, strikes=0, shares={}) if world.at - record.since < kept_for else None), wish
-
-    def _reduce_share(
-        self, worker: str, record: WorkerRecord, suspicion: Suspicion, world: World
-    ) -> tuple[WorkerRecord, Wish | None]:
-        """A smaller share on an edge whose tasks are known to stay with their workers."""
-        for edge, places in world.observed.placements.items():
-            weights = world.observed.routes.get(edge, ())
-            own = [task for task, weight in enumerate(weights) if weight > 0 and places[task : task + 1] == (worker,)]
-            rest = sum(weight for task, weight in enumerate(weights) if task not in own)
-            if edge not in record.shares and own and rest > 0:
-                new = tuple(w / suspicion.ratio if task in own else w for task, w in enumerate(weights))
-                record = replace(record, shares={**record.shares, edge: weights})
-                reason = f"worker {worker} is slow: {suspicion.description}"
-                expected = Expectation("its tasks end with those of its peers")
-                return record, Wish(self.name, SetSplit(edge, new), reason, expected)
         return record, None
+
+    def _healthy(self, record: WorkerRecord, world: World) -> WorkerRecord | None:
+        """Forget it, unless it has failed probes not long ago."""
+        kept_for = self.settings.first_wait * 2**record.failures if record.failures else 0.0
+        return replace(record, strikes=0) if world.at - record.since < kept_for else None
 
     def _take_out(self, worker: str, suspicion: Suspicion, reason: str) -> Wish:
         effect = f"stages no longer wait for it: up to {suspicion.ratio:.1f} times as fast"
