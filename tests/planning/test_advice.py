@@ -89,8 +89,25 @@ def test_a_hot_key_is_named_where_it_is_known():
     found = only("skewed keys", hot)
     assert found.seconds == pytest.approx(1.5)
     assert "one of 16 tasks has 41 % of the rows and takes 2 s; key 'DE' has 41 % of the rows" in found.sentence
+    assert "ft.join" not in found.sentence + found.how
+    assert "`hot_keys`" in found.how
     counted = MeasuredQuery((2.5,), (10,), (replace(skewed, operator="aggregate"),))
     assert "key '" not in only("skewed keys", counted).sentence
+
+
+def test_a_skewed_join_of_spark_is_advised_to_become_one_that_counts_keys():
+    skewed = StageCost("join", 16, 8, 2.0, 4.0, 2.0, 0.0, largest_share=0.41, shuffled=True)
+    plain = only("skewed keys", MeasuredQuery((2.5,), (10,), (skewed,)))
+    assert "one of 16 tasks has 41 % of the rows and takes 2 s: ft.join, which names the hot keys" in plain.sentence
+    assert "Spark does not count the keys of its joins" in plain.how
+
+
+def test_no_key_is_named_where_it_may_be_that_of_another_join():
+    skewed = StageCost("join-2", 16, 8, 2.0, 4.0, 2.0, 0.0, largest_share=0.41, shuffled=True)
+    even = StageCost("join", 16, 8, 0.5, 4.0, 0.25, 0.0, largest_share=0.07, shuffled=True)
+    found = only("skewed keys", MeasuredQuery((2.5,), (10,), (even, skewed), hot_keys={"rides": ("DE", 0.41)}))
+    assert "DE" not in found.sentence
+    assert "where the join is Spark's own, ft.join(left, right, ...)" in found.how
 
 
 def test_a_locality_wait_is_seen_by_late_starts_on_several_executors():

@@ -163,22 +163,36 @@ def skew(measured: MeasuredQuery, environment: QueryEnvironment) -> Iterator[Adv
         saved = stage.span - stage.balanced
         if stage.longest < _SKEWED * stage.busy / stage.tasks or stage.largest_share < _SKEWED / stage.tasks:
             continue
-        is_join = stage.operator.startswith("join")
-        key = next(iter(measured.hot_keys.values()), None) if is_join else None
-        rows = f"one of {stage.tasks} tasks has {_percent(stage.largest_share)} of the rows"
-        named = "" if key is None else f"; key '{key[0]}' has {_percent(key[1])} of the rows of its side"
-        remedy = "ft.join would split its hot keys" if is_join else "a second grouping column, summed up afterwards,"
-        would = f"{remedy} and save" if is_join else f"{remedy} would save"
+        named, remedy, how = _unskewed(stage.operator, measured)
         yield Advice(
             "skewed keys",
-            f"'{stage.operator}': {rows} and takes {format_duration(stage.longest)}{named}: {would} up to "
-            f"{format_duration(saved)} a batch",
+            f"'{stage.operator}': one of {stage.tasks} tasks has {_percent(stage.largest_share)} of the rows and takes "
+            f"{format_duration(stage.longest)}{named}: {remedy} would save up to {format_duration(saved)} a batch",
             saved,
             saved / measured.duration,
-            "ft.join(left, right, ...) with the policy `hot_keys`"
-            if is_join
-            else "group by the key and a salt first, then by the key alone",
+            how,
         )
+
+
+def _unskewed(operator: str, measured: MeasuredQuery) -> tuple[str, str, str]:
+    """The hot key of an operator in words, if it is known; what would help, and how.
+
+    Spark counts no keys. Its joins and those of `ft.join` look alike, so they are told apart only if all are of a kind.
+    """
+    if not operator.startswith("join"):
+        how = "group by the key and a salt first, then by the key alone"
+        return "", "a second grouping column, summed up afterwards,", how
+    joins = {stage.operator for stage in measured.stages if stage.operator.startswith("join")}
+    if not measured.hot_keys:
+        how = "ft.join(left, right, ...) with the policy `hot_keys`; Spark does not count the keys of its joins"
+        return "", "ft.join, which names the hot keys and splits them,", how
+    if len(measured.hot_keys) < len(joins):
+        how = "the policy `hot_keys`; where the join is Spark's own, ft.join(left, right, ...) in its place"
+        return "", "splitting its hot keys", how
+    known = [key for key in measured.hot_keys.values() if key is not None]
+    hottest = max(known, key=lambda key: key[1], default=None)
+    named = "" if hottest is None else f"; key '{hottest[0]}' has {_percent(hottest[1])} of the rows of its side"
+    return named, "splitting its hot keys", "let the policy `hot_keys` act; it splits them where that pays"
 
 
 def locality(measured: MeasuredQuery, environment: QueryEnvironment) -> Iterator[Advice]:

@@ -80,7 +80,7 @@ class MeasuredQuery:
         stages: What its stages cost.
         state_bytes: Memory of the state; None without state.
         gc: Core-seconds of garbage collection a batch.
-        hot_keys: By join, the most frequent key and its share of the rows, where they are counted.
+        hot_keys: By `ft.join`, its most frequent key and the share of its side's rows; None where keys are not counted.
     """
 
     durations: tuple[float, ...]
@@ -88,7 +88,7 @@ class MeasuredQuery:
     stages: tuple[StageCost, ...]
     state_bytes: int | None = None
     gc: float = 0.0
-    hot_keys: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    hot_keys: Mapping[str, tuple[str, float] | None] = field(default_factory=dict)
 
     @property
     def duration(self) -> float:
@@ -113,7 +113,7 @@ def measure(reports: Iterable[BatchReport], cores: int) -> MeasuredQuery | None:
         tuple(_typical(costs) for costs in found.values() if 2 * len(costs) >= len(timed)),
         None if last.state is None else last.state.bytes,
         median(sum(run.gc_ms for run in each.tasks or ()) for each in timed) / _SECOND_MS,
-        {name: key for name, join in last.joins.items() if (key := _hot_key(join)) is not None},
+        {name: _hot_key(join) for name, join in last.joins.items()},
     )
 
 
