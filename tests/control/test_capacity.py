@@ -10,7 +10,7 @@ from foretide.control.policies.batch_allocation import BatchPlanner
 from foretide.control.simulation.query import SimulatedQuery
 from foretide.control.simulation.scenario import ControlScenario
 from foretide.control.world.measured import batch_observation
-from foretide.control.world.setup import Target
+from foretide.control.world.setup import OperatorSetup, Target
 from foretide.control.world.world import World
 from foretide.errors import CapacityError
 from foretide.queueing.learned_batches import learn
@@ -62,6 +62,33 @@ def test_the_answer_names_pools_that_are_too_small_and_what_it_rests_on():
     assert "its pool has 4: foretide restart --pool ask=" in said
     assert "The bottleneck is ask." in said
     assert "batches with up to 2 cores" in said
+
+
+def with_state(worlds, partitions, *, restartable):
+    """The same worlds of a query whose second operator keeps state, and has no edge."""
+    operators = (OperatorSetup("read", 2, spout=True), OperatorSetup("ask", partitions, stateful=True))
+    return [
+        replace(each, setup=replace(each.setup, operators=operators, can_repartition=restartable)) for each in worlds
+    ]
+
+
+@pytest.mark.parametrize("restartable", [True, False])
+def test_the_answer_names_state_partitions_that_are_too_few_and_how_to_change_them(restartable):
+    worlds = with_state(played(2, 100.0, pool=2)[0], 2, restartable=restartable)
+    found = capacity(worlds, 420.0, 4.0)
+    assert found.executors > 2
+    assert found.state_partitions == {"ask": (found.executors, 2)}
+    how = f"foretide restart --state-partitions {found.executors}."
+    if not restartable:
+        how = f"start it on a new checkpoint with spark.sql.shuffle.partitions={found.executors}; "
+    assert f"The state of 'ask' needs {found.executors} partitions; it has 2: {how}" in " ".join(explain(found))
+
+
+def test_state_partitions_stay_where_more_of_them_do_not_save_an_executor():
+    worlds = with_state(played(2, 100.0, pool=2)[0], 2, restartable=True)
+    found = capacity(worlds, 100.0, 4.0)
+    assert found.state_partitions == {"ask": (2, 2)}
+    assert "The state of" not in " ".join(explain(found))
 
 
 def test_what_cannot_be_answered_is_said():
