@@ -167,6 +167,18 @@ def _fewest(
         raise
 
 
+def fewest_for(
+    network: Network, current: Mapping[str, int], t_max: float, measured: float, pools: Mapping[str, int] | None = None
+) -> Allocation:
+    """The fewest processors with which the time measured with the present ones is expected to meet T_max.
+
+    Raises:
+        LatencyOutOfReachError: None do.
+        OverloadError: A pool is below what stability needs.
+    """
+    return _fewest(network, t_max, measured, _estimate(network, current), pools)
+
+
 def _weigh(network: Network, current: Mapping[str, int], wanted: Allocation, goals: Goals, estimate: float) -> Proposal:
     """Propose the move if its gain exceeds its cost."""
     held = sum(current.values())

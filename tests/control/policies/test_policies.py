@@ -323,7 +323,7 @@ def test_what_is_missing_is_a_problem_of_the_decision_once():
     state, problems = control.start(), []
     for at in (1000.0, 1001.0, 1002.0):
         known = {} if at < 1002 else {"service_scv": {"parse": 1.0, "count": 1.0}}
-        seen = loaded(at=at, setup=PIPELINE, target=Target(latency=0.02), **{"service_scv": {"parse": 1.0}, **known})
+        seen = loaded(at=at, setup=PIPELINE, target=Target(latency=5.0), **{"service_scv": {"parse": 1.0}, **known})
         state, decision = step(control, state, seen)
         problems.append(decision.problems)
     missing = ("policy 'processors' cannot plan: not known yet: service_scv of 'count'",)
@@ -359,6 +359,36 @@ def test_a_peak_of_one_plan_such_as_at_the_start_of_a_batch_adds_nothing():
     assert wished([9.0, 9.0, 500.0]) == 0
     assert wished([9.0, 9.0, 500.0, 9.0]) == 0
     assert wished([9.0, 9.0, 30.0, 30.0]) > 8
+
+
+def test_in_a_pipeline_a_target_out_of_reach_is_said_once_with_what_would_be_needed():
+    def seen(at, p99, budget=12, rate=1000.0):
+        options = {"latency_mean_ms": p99 / 2.5, "latency_p99_ms": p99, "seen": observed(3, 3)}
+        return loaded(rate, at=at, setup=PIPELINE, target=Target(latency=0.012, budget=budget), **options)
+
+    control, problems = Control((Processors(ProcessorSettings(period=0, min_interval=0)),)), []
+    state = control.start()
+    for at, p99 in ((1000.0, 30.0), (1001.0, 30.0), (1002.0, 5.0), (1003.0, 5.0), (1004.0, 5.0)):
+        state, decision = step(control, state, seen(at, p99))
+        problems.append(decision.problems)
+    assert problems[1:] == [()] * 4
+    [problem] = problems[0]
+    assert problem == (
+        "policy 'processors': p99 latency of 12 ms is out of reach: 20 ms is expected with 8 processors, the best that "
+        "is allowed; 24 slots for these operators (K_max leaves them 8) would be needed"
+    )
+    assert state.policies["processors"].notice is None
+    assert drs(seen(1000.0, 30.0, budget=None))[0].notice is not None  # K_max is the 16 slots of four executors
+    overloaded = drs(seen(1000.0, 30.0, rate=10_000.0))[0].notice
+    assert "what is allowed cannot keep up with the load" in overloaded
+    assert "a pool of 120 for 'parse' (16 now)" in overloaded
+
+
+def test_in_a_pipeline_it_is_said_where_no_number_of_processors_would_help():
+    target = Target(latency=0.003, quantile="mean")
+    late = drs(loaded(setup=PIPELINE, target=target, latency_mean_ms=12.0, seen=observed(3, 3)))[0].notice
+    assert late.startswith("mean latency of 3 ms is out of reach: 6 ms is expected with 12 processors")
+    assert late.endswith("more would not help: 4 ms would be left if no tuple waited for a processor")
 
 
 @given(st.floats(100, 3000), st.floats(1, 60), st.integers(2, 8), st.integers(2, 8), st.integers(6, 16))

@@ -130,13 +130,13 @@ def plan(steered: Network, now: Present, goals: Goals, world: World, budget: int
         fits = budget is None or sum(pools.values()) <= budget
         wanted, reason = (pools if fits else current), f"no allocation keeps up ({error})"
     moves = any(wanted[name] < current[name] for name in current) and sum(wanted.values()) >= sum(current.values())
-    return Plan(wanted, reason, _expected(steered, current, wanted, now), moves)
+    return Plan(wanted, reason, expected_mean(steered, current, wanted, now), moves)
 
 
 def _proposed(
     steered: Network, current: Replicas, pools: Replicas, now: Present, goals: Goals, budget: int | None
 ) -> tuple[Replicas, str]:
-    total = _as_sums(steered, current, now)
+    total = as_sums(steered, current, now)
     proposal = propose(steered, current, total.of(goals), total.of_latency(now.latency), pools=pools)
     if budget is not None and sum(proposal.processors.values()) > budget:
         return assign_processors(steered, budget, pools).processors, f"{proposal.reason}; within a budget of {budget}"
@@ -145,7 +145,7 @@ def _proposed(
     return proposal.processors, proposal.reason
 
 
-def _expected(steered: Network, current: Replicas, wanted: Replicas, now: Present) -> float | None:
+def expected_mean(steered: Network, current: Replicas, wanted: Replicas, now: Present) -> float | None:
     """The mean latency with other replicas: the model's, with what it misses now."""
     then, before = _modelled(steered, wanted), _modelled(steered, current)
     if then is None:
@@ -154,16 +154,18 @@ def _expected(steered: Network, current: Replicas, wanted: Replicas, now: Presen
 
 
 @dataclass(frozen=True, slots=True)
-class _Sums:
+class Sums:
     """Latencies as sums over a tuple and its descendants (eq 4), which is what Algorithms 1 and 2 minimise."""
 
     factor: float
     outside: float
 
     def of_latency(self, latency: float) -> float:
+        """A latency as a sum."""
         return self.outside + (latency - self.outside) * self.factor
 
     def of(self, goals: Goals) -> Goals:
+        """Goals with bounds of the sum."""
         if goals.t_max is None:
             return goals
         t_max = max(self.of_latency(goals.t_max), 1e-9)
@@ -171,13 +173,14 @@ class _Sums:
         return replace(goals, t_max=t_max, t_min=t_min if 0 <= t_min < t_max else 0.0)
 
 
-def _as_sums(steered: Network, current: Replicas, now: Present) -> _Sums:
+def as_sums(steered: Network, current: Replicas, now: Present) -> Sums:
+    """How latencies are turned into sums with the present allocation."""
     try:
         factor = expected_total_sojourn(steered, current) / expected_tuple_latency(steered, current)
     except OverloadError:
         work = float(steered.load_array.sum()) / steered.external_rate
         factor = work / expected_tuple_latency(steered)
-    return _Sums(factor, now.outside)
+    return Sums(factor, now.outside)
 
 
 def _fine_tuned(
@@ -205,7 +208,7 @@ def _one_less(steered: Network, current: Replicas, now: Present) -> tuple[float,
     found: list[tuple[float, str]] = []
     for name in steered.names:
         fewer = {**current, name: current[name] - 1}
-        then = _expected(steered, current, fewer, now) if fewer[name] else None
+        then = expected_mean(steered, current, fewer, now) if fewer[name] else None
         if then is not None and math.isfinite(then):
             found.append((then, name))
     if not found:

@@ -35,6 +35,7 @@ from foretide.control.policies.batch_allocation import (
 )
 from foretide.control.policies.larger_pools import PoolState, larger_pools, short_of_target
 from foretide.control.policies.lead import Lead, Needs, needs_of
+from foretide.control.policies.reach import out_of_reach
 from foretide.control.policies.splits import scale
 from foretide.control.world.measured import FRESH, NotYet, Variation, batch_observation, network
 from foretide.control.world.outlook import Foreseen, foreseen_within
@@ -249,7 +250,9 @@ class Processors:
             t_ra=0.0,
             horizon=settings.useful_for,
         )
-        found = plan(steered, now, goals, world, slots_left(world, target))
+        budget = slots_left(world, target)
+        found = plan(steered, now, goals, world, budget)
+        state = replace(state, notice=out_of_reach(steered, now, goals, world, budget))
         return state, self._allocated(found, now, error, world, coming.foreseen)
 
     def _allocated(
