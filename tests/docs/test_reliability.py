@@ -9,6 +9,14 @@ PAGES = "".join((ROOT / "docs" / page).read_text(encoding="utf-8") for page in (
 NAMED = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGES)
 
 
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CLAIMS = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+
+
+def section(text, title):
+    return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
 def functions_in(path):
     return {
         node.name
@@ -41,3 +49,18 @@ def test_the_benchmarks_behind_claims_exist():
     named = set(re.findall(r"`python -m benchmarks (\w+)`", PAGES))
     assert named
     assert [name for name in named if not (ROOT / "benchmarks" / f"{name}.py").is_file()] == []
+
+
+def test_each_row_of_what_it_can_do_has_a_claim_with_a_test():
+    rows = re.findall(r"^\| \*\*(.+?)\*\*", section(README, "What it can do"), re.MULTILINE)
+    claims = dict(re.findall(r"^\| (?!row |---)([^|]+?) \| (.*) \|$", section(CLAIMS, "What it can do"), re.MULTILINE))
+    assert len(rows) > 10
+    assert list(claims) == rows
+    assert [row for row, shown in claims.items() if "`tests/" not in shown] == []
+
+
+def test_the_claims_name_the_command_of_each_figure_of_the_readme():
+    commands = set(re.findall(r"`python -m benchmarks \w+`", section(README, "Figures")))
+    figures = next(line for line in CLAIMS.splitlines() if line.startswith("| The figures of the README |"))
+    assert commands
+    assert commands == set(re.findall(r"`python -m benchmarks \w+`", figures))
