@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
+from tests.standalone import HOSTS, StandaloneCluster
 
 import foretide as ft
 from foretide.apps.experiment import cpu_hog, is_over, origin_of, pin, pin_executors, replay_of, taken_by
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 RATE = 20_000.0
 VICTIM = "0"
 WARM, WARM_BATCHES = 2.0, 6
-POLICIES: dict[str, list[Any]] = {
-    "foretide": ["bypass"],
-    "at-batch-end": ["bypass"],
+EXECUTORS = 2
+POLICIES: dict[str, list[Any] | None] = {
+    "foretide": None,
+    "at-batch-end": None,
     "reactive": [Reactive()],
     "speculation+reactive": [Reactive()],
 }
@@ -69,19 +71,28 @@ def topology(kind: str, seconds: float) -> ft.Topology:
 
 
 def main(kind: str, variant: str, loops: int, seconds: float, start: float, end: float) -> dict[str, Any]:
-    options = {"spark.sql.shuffle.partitions": "2", "spark.executor.memory": "768m"}
-    spark = ft.session(
-        "local-cluster[2,1,1024]", "foretide-slow", options | (SPECULATION if variant.startswith("speculation") else {})
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    with tempfile.TemporaryDirectory() as folder:
+    os.environ["SPARK_LOCAL_IP"] = HOSTS[0]
+    with tempfile.TemporaryDirectory() as folder, StandaloneCluster(f"{folder}/cluster", cores=1) as cluster:
+        spark = two_executors(cluster.url, variant)
         warm_up(spark, kind, folder)
         pinned = pin_executors(spark.sparkContext.applicationId)
         for process in (os.getpid(), driver_pid(spark.sparkContext)):
             pin(process, pinned["1"])
         pipeline = ft.submit(spark, topology(kind, seconds), ft.Parquet(f"{folder}/out"), f"{folder}/checkpoint")
         found = follow(pipeline, variant, loops, pinned, (start, end))
+        spark.stop()
     return found | {"kind": kind, "variant": variant, "loops": loops}
+
+
+def two_executors(master: str, variant: str) -> Any:
+    """A session with an executor of one core on each host."""
+    options = {"spark.sql.shuffle.partitions": "2", "spark.executor.memory": "768m", "spark.executor.cores": "1"}
+    spark = ft.session(master, "foretide-slow", options | (SPECULATION if variant.startswith("speculation") else {}))
+    spark.sparkContext.setLogLevel("OFF")
+    status = spark.sparkContext._jsc.sc()
+    while status.getExecutorMemoryStatus().size() <= EXECUTORS:  # the driver is one of them
+        time.sleep(0.1)
+    return spark
 
 
 def warm_up(spark: Any, kind: str, folder: str) -> None:
@@ -104,7 +115,14 @@ def follow(
         BatchWatch.start = lambda *_: None  # type: ignore[method-assign]
         BatchWatch.copy_tasks = lambda *_: None  # type: ignore[method-assign]
     if variant in POLICIES:
-        controller = ft.control(pipeline, POLICIES[variant], ft.Latency(p99="3s"), settings=ft.Settings())
+        controller = ft.control(
+            pipeline,
+            POLICIES[variant],
+            ft.Latency(p99="3s"),
+            settings=ft.Settings(),
+            min_executors=EXECUTORS,
+            max_executors=EXECUTORS,
+        )
         controller.on_decision(lambda decision: decisions.append(decision) if decision.chosen else None)
         pipeline.follower.monitor.on_samples(
             lambda samples: copies.extend(each.value for each in samples if each.metric == "worker_copied_tasks")
