@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from foretide.errors import BatchOverloadError, IdleNetworkError, LatencyOutOfReachError, UnstableNetworkError
 from foretide.planning.batches import min_cores, plan_batches
-from foretide.queueing.batches import batch_model
+from foretide.queueing.batches import BatchModel, StagePlan, batch_model
 from foretide.queueing.model import BatchCosts
 from foretide.queueing.network import Flow, Network, Operator
 
@@ -34,6 +34,28 @@ def test_no_other_replicas_make_shorter_batches(cores, share, task_cost, fixed_c
     network = chain(rate=share * cores / (1 / 500 + 2 / 2000))
     plan = plan_batches(network, costs)
     assert plan.steady.length == pytest.approx(shortest(network, costs), rel=1e-9)
+
+
+@given(
+    st.integers(1, 8),
+    st.integers(1, 16),
+    st.floats(1e-5, 0.1),
+    st.floats(0.0, 0.1),
+    st.floats(0.01, 3.0),
+    st.floats(0.05, 0.95),
+    st.floats(0.0, 10.0),
+)
+def test_a_longer_interval_carries_no_more_rows_and_lowers_no_latency(
+    cores, tasks, work, task_seconds, fixed_cost, share, trigger
+):
+    """Why the control loop plans with the interval that a query was started with, and advises a shorter one only."""
+    stages = (StagePlan("a", work, tasks, tasks, task_seconds=task_seconds),)
+    without = BatchModel(BatchCosts(cores, fixed_cost), stages)
+    longer = BatchModel(BatchCosts(cores, fixed_cost, trigger=trigger), stages)
+    assert longer.highest_rate == without.highest_rate
+    rate = share * without.highest_rate
+    for quantile in (0.5, 0.99):
+        assert longer.steady(rate).latency(quantile) >= without.steady(rate).latency(quantile) * (1 - 1e-9)
 
 
 def test_idle_times_want_fewer_replicas():
