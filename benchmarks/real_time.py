@@ -21,6 +21,7 @@ from benchmarks.real_time_run import (
     NO_EDGE,
     REPARTITION,
     ROUTED,
+    ROUTED_TOPOLOGY,
     TOPOLOGY,
     URL_COUNT,
     Measured,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 MASTER = "local[8]"
 BATCH = 60.0
-KINDS = [REPARTITION, ROUTED, URL_COUNT, TOPOLOGY]
+KINDS = [REPARTITION, ROUTED, ROUTED_TOPOLOGY, URL_COUNT, TOPOLOGY]
 MAX_P50, MAX_P99, MAX_RATIO = 4.0, 40.0, 1.2
 Row = dict[str, Any]
 
@@ -78,11 +79,12 @@ def latency_tables(spark: SparkSession, servers: str, *, quick: bool) -> dict[st
 
 
 def growth_table(spark: SparkSession, servers: str, *, quick: bool) -> dict[str, Any]:
-    """The routed edge at several rates, and a query without an edge."""
+    """The routed edge at several rates in both modes, and a query without an edge."""
     batch = BATCH / 6 if quick else BATCH
     rates = [5000.0, 20_000.0] if quick else [100.0, 1000.0, 5000.0, 20_000.0]
     variants = [Variant(NO_EDGE, seconds=batch, batch=batch)]
     variants += [Variant(rate=rate, seconds=batch, batch=batch) for rate in rates]
+    variants += [Variant(rate=rate, seconds=batch / 3, batch=None) for rate in rates]
     found = [measure(spark, servers, each) for each in variants]
     return {"growth with load, ms from due time to receipt": [rate_row(m) for m in found]}
 
@@ -144,7 +146,7 @@ def _setting_row(name: str, runs: list[Measured]) -> Row:
 
 
 def latency_row(measured: Measured) -> Row:
-    return {**_kind(measured), **_percentiles(measured.milliseconds), **_losses(measured), "cores": measured.cores}
+    return {**_kind(measured), **_percentiles(measured.milliseconds), **_losses(measured), **_machine(measured)}
 
 
 def record_row(measured: Measured) -> Row:
@@ -167,15 +169,15 @@ def boundary_row(measured: Measured) -> Row:
 def rate_row(measured: Measured) -> Row:
     others, records = measured.milliseconds[~measured.inside], Latency.of(measured.records)
     return {
-        "between source and sink": measured.variant.edge,
+        **_kind(measured),
         "tuples/s": round(measured.variant.rate),
         **_percentiles(measured.milliseconds),
         "p50 from record to record": records.p50,
         "p99 from record to record": records.p99,
         "p99 without the boundary": Latency.of(others).p99,
-        "boundary": max(measured.boundaries, default=0.0),
+        "boundary": max(measured.boundaries, default="none"),
         **_losses(measured),
-        "cores": measured.cores,
+        **_machine(measured),
         "feed late, p99": measured.feed.p99,
     }
 
@@ -208,6 +210,10 @@ def _percentiles(milliseconds: Any, tuples: str = "tuples") -> Row:
         tuples: found.tuples, "p50": found.p50, "p90": found.p90, "p99": found.p99, "p99.9": found.p999,
         "max": found.max,
     }  # fmt: skip
+
+
+def _machine(measured: Measured) -> Row:
+    return {"cores": measured.cores, "load of the machine": measured.load}
 
 
 def _losses(measured: Measured) -> Row:

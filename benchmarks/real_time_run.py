@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NO_EDGE, REPARTITION, ROUTED = "no edge", "repartition(n)", "routed edge"
+ROUTED_TOPOLOGY = "routed edge, as a topology with meters"
 URL_COUNT, TOPOLOGY = "routed edge, count by URL", "the same as a topology, with meters"
 TASKS = 2
 _EDGE = "extract"
@@ -94,6 +95,7 @@ class Measured:
         account: What became of the rows.
         feed: How late the rows were sent.
         cores: The processors that Spark kept busy.
+        load: The load of the machine in the minute before the run ended.
     """
 
     variant: Variant
@@ -104,6 +106,7 @@ class Measured:
     account: Account
     feed: Latency
     cores: float
+    load: float
 
 
 def pooled(runs: Sequence[Measured]) -> Measured:
@@ -118,6 +121,7 @@ def pooled(runs: Sequence[Measured]) -> Measured:
         account=Account(*(sum(each) for each in zip(*(astuple(run.account) for run in runs), strict=True))),
         feed=max(late, key=lambda feed: feed.p99),
         cores=float(np.mean([each.cores for each in runs])),
+        load=float(np.mean([each.load for each in runs])),
     )
 
 
@@ -186,7 +190,8 @@ def measure(spark: SparkSession, servers: str, variant: Variant) -> Measured:
     curve = ft.Curve.constant(variant.rate, _WARM_SECONDS + variant.seconds)
     feed, collector = Feed(servers, f"{name}-in", RequestLines(seed=5), curve), Collector(servers, f"{name}-out")
     with tempfile.TemporaryDirectory(prefix="foretide-bench-") as folder, collector.start():
-        started = (start_topology if variant.edge == TOPOLOGY else start_query)(spark, servers, name, variant, folder)
+        start = start_topology if variant.edge in {ROUTED_TOPOLOGY, TOPOLOGY} else start_query
+        started = start(spark, servers, name, variant, folder)
         query = started.query if isinstance(started, ft.Pipeline) else started
         try:
             _settle(query, variant)
@@ -202,10 +207,13 @@ def measure(spark: SparkSession, servers: str, variant: Variant) -> Measured:
 
 def start_topology(spark: SparkSession, servers: str, name: str, variant: Variant, folder: str) -> ft.Pipeline:
     source = ft.KafkaSource(servers, f"{name}-in", "row long, due long, line string", start="earliest")
-    bolts = [
-        ft.Bolt(_EDGE, extracted, [ft.From("requests", ft.Dynamic(by=("row",)))], pool=TASKS),
-        ft.Bolt("out", counted, [ft.From(_EDGE, ft.Fields("url"))]),
-    ]
+    by_row = [ft.From("requests", ft.Dynamic(by=("row",)))]
+    bolts = [ft.Bolt("out", extracted, by_row, pool=TASKS)]
+    if variant.edge == TOPOLOGY:
+        bolts = [
+            ft.Bolt(_EDGE, extracted, by_row, pool=TASKS),
+            ft.Bolt("out", counted, [ft.From(_EDGE, ft.Fields("url"))]),
+        ]
     create_topics(servers, [f"{name}-dead_letters"], TASKS)
     settings = ft.RunSettings(batch=f"{variant.batch:g} seconds", monitoring=None).in_mode("real-time")
     topology = ft.Topology(name, [ft.Spout("requests", source)], bolts)
@@ -243,7 +251,8 @@ def measured(variant: Variant, start: int, sent: Sent, received: Received, ends:
     lengths = tuple((end - begin) / 1000 for begin, end in gaps)
     records = seen.record_milliseconds(sent)
     account = Account.of(sent, received)
-    return Measured(variant, seen.milliseconds, records, inside, lengths, account, sent.lateness, cores)
+    load, _, _ = os.getloadavg()
+    return Measured(variant, seen.milliseconds, records, inside, lengths, account, sent.lateness, cores, load)
 
 
 def boundaries(received: Received, ends: list[int], since: int) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from benchmarks.real_time import goals
+from benchmarks.real_time import goals, latency_row, rate_row
 from benchmarks.real_time_run import REPARTITION, ROUTED, Measured, Variant, measured, pooled
 from benchmarks.report import markdown
 
@@ -33,7 +33,7 @@ def run_of(edge, milliseconds):
     values = np.array(milliseconds, dtype=np.float64)
     none = np.zeros(values.size, dtype=bool)
     return Measured(
-        Variant(edge), values, values.astype(np.int64), none, (), Account(0, 0, 0, 0), Latency.of(values), 0
+        Variant(edge), values, values.astype(np.int64), none, (), Account(0, 0, 0, 0), Latency.of(values), 0, 1.5
     )
 
 
@@ -45,9 +45,19 @@ def test_goals_are_judged_over_all_runs():
 
 
 def test_runs_of_a_variant_are_pooled():
-    one = replace(run_of(ROUTED, [1, 2]), boundaries=(200.0,), account=Account(5, 1, 0, 0), cores=0.5)
-    two = replace(run_of(ROUTED, [3]), boundaries=(300.0,), account=Account(7, 0, 2, 0), cores=1.5)
+    one = replace(run_of(ROUTED, [1, 2]), boundaries=(200.0,), account=Account(5, 1, 0, 0), cores=0.5, load=1.0)
+    two = replace(run_of(ROUTED, [3]), boundaries=(300.0,), account=Account(7, 0, 2, 0), cores=1.5, load=4.0)
     both = pooled([one, two])
     assert list(both.milliseconds) == [1, 2, 3]
     assert (both.boundaries, both.account, both.cores) == ((200.0, 300.0), Account(12, 1, 2, 0), 1.0)
     assert both.inside.size == both.records.size == 3
+    assert both.load == 2.5
+
+
+def test_rows_say_the_mode_and_the_load_of_the_machine():
+    run = run_of(ROUTED, [1, 2])
+    micro = replace(run, variant=Variant(batch=None))
+    shown = [rate_row(run), rate_row(micro), latency_row(micro)]
+    assert [row["mode"] for row in shown] == ["real time", "micro-batch, 0 seconds", "micro-batch, 0 seconds"]
+    assert [row["boundary"] for row in shown[:2]] == ["none", "none"]
+    assert [row["load of the machine"] for row in shown] == [1.5, 1.5, 1.5]
