@@ -137,7 +137,7 @@ class Work:
     timed: int = 0
     seconds: float = 0.0
     squares: float = 0.0
-    gaps: int = 0
+    gaps: float = 0
     gap_seconds: float = 0.0
     gap_squares: float = 0.0
     latency_seconds: float = 0.0

@@ -56,8 +56,8 @@ def mmk_wait(servers: ArrayLike, load: ArrayLike) -> Floats:
 def own_queue_wait(servers: Floats, load: Floats, arrival_scv: Floats, service_scv: Floats) -> Floats:
     """Expected wait where each server has a queue of its own, in mean service times; infinite when overloaded.
 
-    Each of k queues gets every k-th tuple, at random, so that its arrivals vary by 1 + (a - 1) / k; the wait there is
-    drs eq 5 for one server.
+    Each tuple goes to one of k queues at random, as by a hash of its content, so that the arrivals of a queue vary by
+    1 + (a - 1) / k; the wait there is drs eq 5 for one server. Tuples in turn would vary by a / k, and wait less.
 
     >>> ones = np.ones(2)
     >>> own_queue_wait(np.array([1.0, 2.0]), np.array([0.5, 1.0]), ones, ones).tolist()

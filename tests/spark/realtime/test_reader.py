@@ -50,6 +50,13 @@ class Executors:
         row[at + Place.HISTOGRAM + 20] += emitted
         row[at + Place.LATENCY] += emitted * 20_000
 
+    def took(self, executor, operator, task, tuples, gap_seconds):
+        """Tuples taken at even distances; the counters keep the square of each gap in units of 1,000 ns^2."""
+        row, at = self.rows[executor][operator], task * STRIDE
+        row[at + Place.TUPLES] += tuples
+        row[at + Place.ENTERED] += int(tuples * gap_seconds * 1e9)
+        row[at + Place.GAP_SQUARES] += int(tuples * (gap_seconds * 1e9) ** 2 / 1000)
+
     def read(self, keys):
         if self.down:
             raise MonitoringError("nobody answers")
@@ -124,6 +131,26 @@ def test_tuples_count_as_uncommitted_until_a_batch_of_spark_ends(topology, monke
     clock.now += 1
     reader.reports()
     assert (reader.uncommitted, reader.committed_at) == (0, 1003.0)
+
+
+def test_what_comes_in_after_a_batch_of_spark_has_ended_tells_nothing_about_arrivals(topology, monkeypatch):
+    executors = Executors("1")
+    executors.took("1", "in", 0, 1, 1.0)
+    reader, clock = reader_of(topology, executors)
+    reader.prepare()
+    clock.now += 2
+    reader.reports()
+    monkeypatch.setattr(reader, "_new_progress", lambda: BatchReport(0, 0.0, 60.0, 20, None, None))
+    executors.took("1", "in", 0, 100, 0.001)
+    clock.now += 1
+    assert reader.reports()[0].arrival_scv == {}
+    monkeypatch.setattr(reader, "_new_progress", lambda: None)
+    executors.took("1", "in", 0, 50, 0.001)
+    clock.now += 1
+    assert reader.reports()[0].arrival_scv == {}
+    executors.took("1", "in", 0, 50, 0.02)
+    clock.now += 1
+    assert reader.reports()[0].arrival_scv == {"in": pytest.approx(0.0, abs=1e-6)}
 
 
 def test_what_could_not_be_read_is_in_the_next_report(topology):
@@ -255,6 +282,18 @@ def test_operators_are_connected_as_in_the_topology():
         MeteredOperator("parse", 3, edge="parse", feeds="count", sends_all=True),
         MeteredOperator("count", 4, sink=True, crossing=True),
     )
+
+
+def test_operators_that_hand_tuples_to_python_take_them_ahead():
+    python = ft.PerTuple(lambda row: iter([row]), "id long")
+    bolts = [
+        ft.Bolt("parse", lambda df: df, [ft.From("in")], pool=3),
+        ft.Bolt("near", python, [ft.From("parse", ft.LocalOrShuffle())]),
+        ft.Bolt("out", lambda df: df, [ft.From("near")], pool=3),
+    ]
+    topology = ft.Topology("t", [ft.Spout("in", ft.KafkaSource("host:1", "in", "id long"))], bolts)
+    found = metered_operators(topology, {"in": 2, "parse": 3, "near": 3, "out": 3}, chained={"near"})
+    assert {each.name: each.takes_ahead for each in found} == {"in": False, "parse": True, "near": True, "out": False}
 
 
 @pytest.mark.spark

@@ -50,7 +50,7 @@ def meter_entry(frame: DataFrame, name: str, key: str, width: int) -> DataFrame:
 
     It is a barrier, too: no work moves across it. The column `_ft_timestamp` is kept in the counters and dropped; a
     frame may have none. Arrivals are counted when the task takes a tuple, which is later than its arrival if the task
-    is busy: near saturation their variation is rather that of the operator's work.
+    is busy: see `foretide.metrics.arrival_variation`.
 
     Args:
         frame: The tuples.

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from foretide.spark.realtime.branches import Branches
-from foretide.topology.graph import Bolt, Topology
+from foretide.topology.graph import Bolt, Native, Spout, Topology
 from foretide.topology.groupings import All
 
 
@@ -25,6 +25,7 @@ class MeteredOperator:
         sends_all: Whether both ends of the edge `feeds` are counted in the same query: each tuple once as emitted and
             once as taken.
         crossing: Whether an exchange of Spark's own is inside, so that it is metered by `meter_emitted` at its end.
+        takes_ahead: Whether its tasks take tuples while they work on others: those that hand them to Python.
     """
 
     name: str
@@ -35,6 +36,7 @@ class MeteredOperator:
     sink: bool = False
     sends_all: bool = False
     crossing: bool = False
+    takes_ahead: bool = False
 
 
 def metered_operators(
@@ -70,6 +72,7 @@ def metered_operators(
                 sink=not readers or (feeds is not None and feeds.id in untimed),
                 sends_all=feeds is not None and flows.counted(feeds),
                 crossing=part.id in crossing,
+                takes_ahead=flows.runs_python(part),
             )
         )
     return tuple(found)
@@ -90,6 +93,13 @@ class _Flows:
             for bolt, _ in self.branches.readers(component)
             for taker in (self.readers(bolt.id) if bolt.id in self.chained else [bolt])
         ]
+
+    def runs_python(self, part: Spout | Bolt) -> bool:
+        """Whether a Python bolt runs in the tasks of an operator: itself, or one behind it without an exchange."""
+        if isinstance(part, Bolt) and not isinstance(part.operator, Native):
+            return True
+        behind = (bolt for bolt, _ in self.branches.readers(part.id) if bolt.id in self.chained)
+        return any(self.runs_python(bolt) for bolt in behind)
 
     def counted(self, bolt: Bolt) -> bool:
         """Whether all tuples that a bolt takes are counted in its own query when they are sent, and go there once."""

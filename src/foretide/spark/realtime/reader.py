@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from foretide.errors import ForetideError
+from foretide.metrics.arrival_variation import ArrivalVariation
 from foretide.metrics.batch import BatchReport, BoltTimes, EdgeFlow, EventTimes, Lag, Returned, TaskRun
 from foretide.metrics.task_meters import (
     EMITTED,
     TaskMeter,
     Work,
-    arrival_scv,
     by_task,
     merged,
     parse_counters,
@@ -43,6 +43,9 @@ TaskWork = Mapping[tuple[str, int | None], Work]
 
 PERIOD_SECONDS = 0.5
 """From report to report: two in a row that say that an executor is slow come within about a second."""
+
+_BOUNDARY_SECONDS = 2.0
+"""After the end of one of Spark's batches: what waited comes in at once then, which tells nothing about arrivals."""
 
 _LEVELS = (0.01, 0.05, 0.5)
 """The oldest tuples have waited longest: latency at 0.99 is told by event time at 0.01."""
@@ -107,6 +110,7 @@ class RealTimeReader:
         self._take_in(_parsed(self.last_read))
         self._last, self._seen_batch, self._over = clock(), -1, False
         self._where: dict[tuple[str, int | None], str] = {}
+        self._arrivals = {each.name: ArrivalVariation(each.takes_ahead) for each in operators}
         self._flown: dict[str, int] = dict.fromkeys(self._counted_edges(), 0)
         self.next_batch = first_batch
         self.unavailable: str | None = None
@@ -188,7 +192,10 @@ class RealTimeReader:
             self.uncommitted, self.committed_at = 0, now
         at_sink = [each.end for each in operators if each.operator.sink]
         at_sink += [total(done[name].values()) for name in self._sinks]
-        variation = {each.operator.name: arrival_scv(each.entered.values()) for each in operators}
+        if now - self.committed_at >= _BOUNDARY_SECONDS:
+            for each in operators:
+                self._arrivals[each.operator.name].add(each.entered, seconds)
+        variation = {name: arrivals.scv for name, arrivals in self._arrivals.items()}
         return BatchReport(
             batch=number,
             finished=now,
