@@ -27,3 +27,14 @@ def test_a_stall_in_one_span_decides_nothing():
     assert goal["above the best, %"] == pytest.approx(100 / 21)
     assert goal["best or within 5 %"]
     assert goal["noise, %"] == pytest.approx(200 / 24)
+
+
+def test_the_error_of_the_model_is_told_without_and_with_what_was_fitted():
+    spans = [Span((3, 5), 0, 1), Span((3, 5), 1, 2, twin=True)]
+    rows, goal = compared(CASE, MODEL, (3, 5), received([20, 20]), spans)
+    alone = 100 * (rows[0]["model"] / 20 - 1)
+    assert alone < -10
+    assert rows[0]["error of the model, %"] == pytest.approx(alone)
+    assert rows[0]["error with transport, %"] == pytest.approx(0)
+    assert goal["mean error of the model, %"] == pytest.approx(-alone)
+    assert goal["mean error with transport, %"] == pytest.approx(0)
