@@ -130,6 +130,40 @@ def test_a_forecast_alone_leaves_it_more_than_next_to_nothing():
     assert wish.action.weights[1] == pytest.approx(1 / 2.5, rel=0.01)
 
 
+def foreseen(right, slow_from=60, ahead=15):
+    """When the loop splits away from worker 1, which is slow from a second on, and what its tuples cost then.
+
+    Each second a net says how slow each worker will be: the truth if it is `right`, else that worker 1 will be slow in
+    ten of every twenty seconds.
+    """
+    control = Control((Bypass(BypassSettings(horizon=float(ahead))),))
+    state, weights = control.start(), EVEN
+    for turn in range(slow_from + 10):
+        then, now = turn + ahead, 5.0 if turn >= slow_from else 1.0
+        expected = 5.0 if (then >= slow_from if right else then % 20 >= 10) else 1.0
+        looks = Forecasts(
+            {(SLOWNESS, each): Forecast("net", (ForecastPoint(float(ahead), expected if each == "1" else 1.0),))
+             for each in "0123"}
+        )  # fmt: skip
+        measured = {SLOWNESS: {each: now if each == "1" else 1.0 for each in "0123"}}
+        state, decision = step(control, state, seen(1000.0 + turn, weights, now, forecasts=looks, **measured))
+        if decision.actions:
+            return turn, decision.actions[0].weights
+    return None
+
+
+def test_a_trusted_forecast_of_slowness_moves_the_split_before_what_is_measured_does():
+    turn, weights = foreseen(right=True)
+    assert turn == 60 - 15 + 1  # the second report in a row that expects it
+    assert weights[1] == pytest.approx(1 / 2.5, rel=0.01)
+
+
+def test_a_forecast_that_was_wrong_before_moves_nothing():
+    turn, weights = foreseen(right=False)
+    assert turn == 61
+    assert weights[1] < 0.1
+
+
 def test_a_worker_gets_its_share_back_when_its_few_tuples_say_that_it_is_healthy():
     wished = drive([5.0] * 10 + [1.0] * 10)
     assert wished[2:13] == [[]] * 11
