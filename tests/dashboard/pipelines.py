@@ -35,7 +35,7 @@ FIGURES = {
 }  # fmt: skip
 
 
-def announce_pipeline(folder, *, name="shop", edge="work", now=None):
+def announce_pipeline(folder, *, name="shop", edge="work", now=None, decided=True):
     """A running pipeline with a control loop, samples, forecasts and decisions; returns its control folder."""
     now = time.time() if now is None else now
     made = ControlFolder(str(folder / name))
@@ -61,7 +61,8 @@ def announce_pipeline(folder, *, name="shop", edge="work", now=None):
         ahead = RecordedSeries("arrival_rate", "lines", "ensemble", (5.0, 10.0), (125.0, 130.0), bounds)
         store.write_forecasts(name, [RecordedForecasts(now - 1, (ahead,))])
         wish = Wish("bypass", SetSplit("work", (4.0, 3.0, 1.0)), "worker 1 is slow")
-        store.write_decisions(name, [Decision(5, now - 1, name, wishes=(wish,), chosen=(wish,), target=target)])
+        if decided:
+            store.write_decisions(name, [Decision(5, now - 1, name, wishes=(wish,), chosen=(wish,), target=target)])
         store.write_alarms(name, [AlarmRecord(now - 1, "slow-worker", "warning", "1", "worker 1 is slow", "")])
     announce(Running(name, os.getpid(), made.location))
     return made

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from foretide.dashboard.reading import Reader
 from foretide.errors import ForetideError
 from foretide.formatting import finite
+from foretide.status.views.decisions import DecisionLine
 from foretide.status.views.overview import Overview
 
 _PERIOD_SECONDS = 1.0
@@ -53,12 +54,11 @@ def add_events(app: FastAPI, reader: Reader, most: int, prefix: str, responses: 
 
 
 async def _events(reader: Reader, pipeline: str, count: int | None) -> AsyncIterator[str]:
-    last: Overview | None = None
+    follower = Follower(reader, pipeline)
     sent = 0
     while count is None or sent < count:
         try:
-            now = await run_in_threadpool(reader.overview, pipeline)
-            news = _news(reader, pipeline, last, now)
+            news = await run_in_threadpool(follower.news)
         except ForetideError as error:
             yield _event("problem", {"message": str(error)})
             return
@@ -67,21 +67,43 @@ async def _events(reader: Reader, pipeline: str, count: int | None) -> AsyncIter
             sent += 1
         if not news:
             yield ": nothing new\n\n"  # so that a client that has gone is noticed
-        last = now
         if count is None or sent < count:
             await asyncio.sleep(_PERIOD_SECONDS)
 
 
-def _news(reader: Reader, pipeline: str, last: Overview | None, now: Overview) -> list[str]:
-    """The events since the last overview."""
-    if last is not None and (last.updated, last.health, last.mode, last.held) == (
-        now.updated, now.health, now.mode, now.held
-    ):  # fmt: skip
-        return []
-    newest = None if last is None or last.last_decision is None else last.last_decision.id
-    decisions = [] if last is None else reader.decisions(pipeline, 20)
-    fresh = [each for each in decisions if newest is not None and each.id > newest]
-    return [_event("overview", asdict(now)), *(_event("decision", asdict(each)) for each in fresh)]
+class Follower:
+    """What one client has been told of a pipeline, and what it has not.
+
+    Decisions are those made since the client came. Each is told once, however many came since the last look, and in
+    the order of their numbers.
+    """
+
+    def __init__(self, reader: Reader, pipeline: str) -> None:
+        self._reader, self._pipeline = reader, pipeline
+        self._overview: Overview | None = None
+        self._decision: int | None = None  # the highest number told, or known before the client came
+
+    def news(self) -> list[str]:
+        """The events since the last call."""
+        now = self._reader.overview(self._pipeline)
+        told, self._overview = self._overview, now
+        changed = told is None or _shown(told) != _shown(now)
+        return [*([_event("overview", asdict(now))] if changed else ()), *map(_of_decision, self._new_decisions())]
+
+    def _new_decisions(self) -> tuple[DecisionLine, ...]:
+        if self._decision is None:
+            self._decision = self._reader.last_decision(self._pipeline)
+        new = self._reader.decisions_after(self._pipeline, self._decision)
+        self._decision = max([self._decision, *(each.id for each in new)])
+        return new
+
+
+def _shown(overview: Overview) -> tuple[object, ...]:
+    return overview.updated, overview.health, overview.mode, overview.held
+
+
+def _of_decision(line: DecisionLine) -> str:
+    return _event("decision", asdict(line))
 
 
 def _event(name: str, data: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ from foretide.status.views.what_if import Answer, Question, answer
 
 _MAX_SAMPLES = 20_000
 _DECISIONS = 200
+_MAX_DECISIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,17 @@ class Reader:
     def decisions(self, name: str, last: int, since: float | None = None) -> tuple[DecisionLine, ...]:
         """Its last decisions, the newest last."""
         return tuple(line_of(each) for each in self.sources.decisions(name, last, since))
+
+    def last_decision(self, name: str) -> int:
+        """The number of its last decision, 0 if there is none."""
+        return max((each.id for each in self.seen(name).decisions), default=0)
+
+    def decisions_after(self, name: str, number: int) -> tuple[DecisionLine, ...]:
+        """Its decisions with higher numbers, the newest last."""
+        found = self.seen(name).decisions
+        if found and found[0].id > number + 1:  # more than are read at once
+            found = tuple(self.sources.decisions(name, _MAX_DECISIONS))
+        return tuple(line_of(each) for each in found if each.id > number)
 
     def decision(self, name: str, number: int) -> DecisionDetail:
         """One decision in full."""
