@@ -9,7 +9,7 @@ from foretide.control.history import RecordedForecasts, RecordedSeries, Recorded
 from foretide.control.target_record import TargetRecord
 from foretide.control.world.setup import Observed, OperatorSetup, Setup, Target
 from foretide.control_folder.facts import PipelineFacts
-from foretide.control_folder.folder import ControlFolder, ControlStatus, PipelineStatus
+from foretide.control_folder.folder import ControlFolder, ControlStatus, PipelineStatus, RaisedAlarm
 from foretide.metrics.metric import Sample
 from foretide.planning.advice import Advice
 from foretide.status.pipelines import Running, announce, default_store
@@ -35,13 +35,13 @@ FIGURES = {
 }  # fmt: skip
 
 
-def announce_pipeline(folder, *, name="shop", edge="work", now=None, decided=True):
+def announce_pipeline(folder, *, name="shop", edge="work", now=None, decided=True, pid=None):
     """A running pipeline with a control loop, samples, forecasts and decisions; returns its control folder."""
     now = time.time() if now is None else now
     made = ControlFolder(str(folder / name))
     made.change_routes(lambda table: table.declare(edge, pool=3))
     made.status.write(PipelineFacts(name, {"lines": True}, {edge: 3}))
-    made.status.write(PipelineStatus(7, now, 1234, 1))
+    made.status.write(PipelineStatus(7, now, 1234, 1, raised=(RaisedAlarm("slow-worker", "warning", "1"),)))
     target = Target(2.0)
     record = TargetRecord(target).with_measured(0.9, now)
     tip = Advice("shuffle partitions", "a batch would be 0.3 s shorter", 0.3, 0.2, "set spark.sql.shuffle.partitions=4")
@@ -64,5 +64,5 @@ def announce_pipeline(folder, *, name="shop", edge="work", now=None, decided=Tru
         if decided:
             store.write_decisions(name, [Decision(5, now - 1, name, wishes=(wish,), chosen=(wish,), target=target)])
         store.write_alarms(name, [AlarmRecord(now - 1, "slow-worker", "warning", "1", "worker 1 is slow", "")])
-    announce(Running(name, os.getpid(), made.location))
+    announce(Running(name, pid or os.getpid(), made.location))
     return made

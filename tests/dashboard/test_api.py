@@ -6,8 +6,10 @@ import stat
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
+from dashboard.pipelines import announce_pipeline
 from foretide.control_folder.orders import HELD_MODE
 from foretide.dashboard.access import Access, Limits, hosts_of, read_token, token_file
 from foretide.dashboard.server import create_app
@@ -76,6 +78,24 @@ def test_prometheus_and_health_answer(client):
     assert client.get("/healthz").json() == {"status": "ok"}
     text = client.get("/metrics").text
     assert 'foretide_latency_p99_ms{level="query",pipeline="shop",subject="shop"} 900.0' in text
+
+
+def test_prometheus_tells_pipelines_of_one_name_apart_and_has_the_alarms_that_hold(client, tmp_path, sources):
+    alarm = {"pipeline": "shop", "rule": "slow-worker", "severity": "warning", "subject": "1"}
+    assert [(each.labels, each.value) for each in scraped(client)["foretide_alarm"]] == [(alarm, 1.0)]
+    announce_pipeline(tmp_path / "other", pid=os.getppid())
+    sources._cache.clear()
+    ids = {f"shop-{pid}" for pid in (os.getpid(), os.getppid())}
+    for series in scraped(client).values():
+        assert {each.labels["pipeline"] for each in series} == ids
+        labels = [tuple(each.labels.items()) for each in series]
+        assert len(set(labels)) == len(labels)
+
+
+def scraped(client):
+    """The series of each metric."""
+    text = client.get("/metrics").text
+    return {family.name: family.samples for family in text_string_to_metric_families(text)}
 
 
 def test_events_bring_the_overview_first(client):

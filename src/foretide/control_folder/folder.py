@@ -229,10 +229,22 @@ def _plan_file(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class RaisedAlarm:
+    """An alarm of a rule that held when it was written down, and what it is about."""
+
+    rule: str
+    severity: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineStatus:
     """The last batch that took rows. `route_version` is None if the default split was in force.
 
-    `problems` says what monitoring could not do at that time.
+    Attributes:
+        alarms: What the audit found in the batch.
+        problems: What monitoring could not do at that time.
+        raised: The alarms of rules that held then.
     """
 
     batch: int
@@ -243,9 +255,16 @@ class PipelineStatus:
     alarms: tuple[str, ...] = ()
     duration: float = 0.0
     problems: tuple[str, ...] = ()
+    raised: tuple[RaisedAlarm, ...] = ()
 
     @classmethod
-    def of(cls, report: BatchReport, alarms: Iterable[AuditFailure], problems: Iterable[str] = ()) -> Self:
+    def of(
+        cls,
+        report: BatchReport,
+        alarms: Iterable[AuditFailure],
+        problems: Iterable[str] = (),
+        raised: Iterable[RaisedAlarm] = (),
+    ) -> Self:
         """The status after a batch."""
         return cls(
             report.batch,
@@ -256,6 +275,7 @@ class PipelineStatus:
             tuple(alarm.message for alarm in alarms),
             report.duration,
             tuple(problems),
+            tuple(raised),
         )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -21,13 +23,14 @@ from foretide.dashboard.reading import History, Metrics, Reader, Routes
 from foretide.errors import DecisionNotFoundError, ForetideError, MonitoringError, PipelineNotFoundError, RegistryError
 from foretide.metrics.metric import Level
 from foretide.planning.advice import Advice
-from foretide.status.prometheus import families
+from foretide.status.prometheus import RaisedRule, alarm_family, families
 from foretide.status.views.decisions import DecisionDetail, DecisionLine
 from foretide.status.views.forecasts import ForecastView
 from foretide.status.views.heat import HeatMap
 from foretide.status.views.joins import JoinDetail
 from foretide.status.views.latency import LatencyView
 from foretide.status.views.overview import Overview
+from foretide.status.views.seen import Seen
 from foretide.status.views.topology import TopologyView
 from foretide.status.views.what_if import Answer, Question
 from foretide.store.records import AlarmRecord
@@ -212,7 +215,7 @@ def _add_monitoring(app: FastAPI, reader: Reader) -> None:
 
     @app.get("/metrics", tags=["monitor"], response_class=PlainTextResponse)
     def metrics() -> PlainTextResponse:
-        """The newest metrics of all running pipelines, for Prometheus."""
+        """The newest metrics and the alarms of all running pipelines, for Prometheus."""
         registry = CollectorRegistry()
         registry.register(_Collector(reader))
         return PlainTextResponse(generate_latest(registry), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -222,10 +225,17 @@ class _Collector(Collector):
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    def collect(self) -> Any:
-        running = [entry.id for entry in self._reader.sources.entries() if entry.running]
-        seen = [self._reader.seen(each) for each in running]
-        return families((each.name, each.samples.values()) for each in seen)
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        seen = [self._reader.seen(entry.id) for entry in self._reader.sources.entries() if entry.running]
+        names = Counter(each.name for each in seen)
+        labels = [each.name if names[each.name] == 1 else each.id for each in seen]  # series must differ
+        yield from families((label, each.samples.values()) for label, each in zip(labels, seen, strict=True))
+        yield alarm_family((label, _raised(each)) for label, each in zip(labels, seen, strict=True))
+
+
+def _raised(seen: Seen) -> list[RaisedRule]:
+    batch = None if seen.state is None else seen.state.batch
+    return [] if batch is None else [(each.rule, each.severity, each.subject) for each in batch.raised]
 
 
 def _add_errors(app: FastAPI) -> None:

@@ -4,9 +4,11 @@ from types import SimpleNamespace
 import pytest
 
 from foretide.control_folder.filesystem import LocalFilesystem
-from foretide.control_folder.folder import ROUTES, ROUTES_COPY, STATUS, ControlFolder
+from foretide.control_folder.folder import ROUTES, ROUTES_COPY, STATUS, ControlFolder, RaisedAlarm
 from foretide.errors import FeedbackGrowthError
+from foretide.metrics.alarm_rules import AlarmRule, AlarmState, judge
 from foretide.metrics.batch import BatchReport, Returned, SourceRange, TupleIds
+from foretide.metrics.snapshot import Snapshot
 from foretide.runtime.pipeline.listeners import AuditCost, AuditLog, FeedbackGuard, RouteRepair, StatusFile
 from foretide.topology.graph import Bolt, From, Spout, Topology
 from foretide.topology.sinks import Json, KafkaSink, Memory
@@ -21,6 +23,7 @@ def work(frame):
 SPOUT = Spout("lines", Rate(1))
 LOOP = Topology("app", [SPOUT], [Bolt("grow", work, [From("lines"), From("grow", feedback=True)])])
 CHAIN = Topology("app", [SPOUT], [Bolt("pass", work, [From("lines")])])
+FULL = AlarmRule("full", "capacity", above=0.9)
 CAME_BACK = "FileStreamSource[file:/data/out]"
 
 
@@ -152,13 +155,25 @@ def test_a_folder_that_cannot_be_written_is_one_alarm_and_a_problem_until_it_can
 
 
 def test_what_monitoring_cannot_do_is_in_the_status_until_it_can_again(tmp_path):
-    folder, monitor = ControlFolder(str(tmp_path)), SimpleNamespace(problems=["the metrics store was deleted"])
+    folder = ControlFolder(str(tmp_path))
+    monitor = SimpleNamespace(problems=["the metrics store was deleted"], alarms=[])
     status = StatusFile(folder, AuditLog("app"), monitor)
     status.see(batch(0), [])
     assert folder.status.pipeline().problems == ("the metrics store was deleted",)
     monitor.problems = []
     status.see(batch(1), [])
     assert folder.status.pipeline().problems == ()
+
+
+def test_alarms_are_in_the_status_while_they_hold(tmp_path):
+    _, (alarm,), _ = judge(AlarmState(), Snapshot(2.0, "app", {("capacity", "grow"): (0.95, 1.0)}), (FULL,))
+    folder, monitor = ControlFolder(str(tmp_path)), SimpleNamespace(problems=[], alarms=[alarm])
+    status = StatusFile(folder, AuditLog("app"), monitor)
+    status.see(batch(0), [])
+    assert folder.status.pipeline().raised == (RaisedAlarm("full", "warning", "grow"),)
+    monitor.alarms = []
+    status.see(batch(1), [])
+    assert folder.status.pipeline().raised == ()
 
 
 def test_routes_that_cannot_be_repaired_now_are_repaired_as_soon_as_the_folder_can_be_written(tmp_path):

@@ -18,7 +18,7 @@ from foretide.errors import MonitoringError
 from foretide.metrics.alarm_rules import Alarm, AlarmRule, AlarmState, judge
 from foretide.runtime.threads import Worker
 from foretide.secrets import masked
-from foretide.status.prometheus import PREFIX, families
+from foretide.status.prometheus import alarm_family, families
 from foretide.store.records import AlarmRecord
 
 if TYPE_CHECKING:
@@ -167,14 +167,8 @@ class _SnapshotCollector(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         snapshot = self._monitor.snapshot()
         yield from families([(snapshot.query, snapshot.samples())])
-        yield self._alarm_family(snapshot.query)
-
-    def _alarm_family(self, query: str) -> GaugeMetricFamily:
-        labels = ["pipeline", "rule", "severity", "subject"]
-        family = GaugeMetricFamily(f"{PREFIX}alarm", "1 while an alarm holds.", labels=labels)
-        for alarm in self._monitor.alarms:
-            family.add_metric([query, alarm.rule.name, alarm.rule.severity, alarm.subject], 1.0)
-        return family
+        alarms = ((each.rule.name, each.rule.severity, each.subject) for each in self._monitor.alarms)
+        yield alarm_family([(snapshot.query, alarms)])
 
 
 class PrometheusEndpoint:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from foretide.control.policies.load_aware import LoadAwareSettings, TaskSums, balanced_split
 from foretide.control_folder.filesystem import HURRIED_LOCK_SECONDS
-from foretide.control_folder.folder import PipelineStatus
+from foretide.control_folder.folder import PipelineStatus, RaisedAlarm
 from foretide.errors import ControlFolderError, FeedbackGrowthError, RouteError
 from foretide.metrics.audit import AuditFailure, LoopGain, id_share
 from foretide.routing.table import RouteTable
@@ -22,7 +22,7 @@ from foretide.topology.groupings import LoadAware
 from foretide.topology.sinks import KafkaSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from foretide.control_folder.folder import ControlFolder
     from foretide.metrics.batch import BatchReport, SourceRange
@@ -119,13 +119,17 @@ class StatusFile:
             return
         try:
             problems = () if self._monitor is None else self._monitor.problems
-            self._control_folder.status.write(PipelineStatus.of(report, failures, problems))
+            self._control_folder.status.write(PipelineStatus.of(report, failures, problems, self._raised()))
         except ControlFolderError as error:
             first, self.problem = self.problem is None, cannot_write(error)
             if first:
                 self._audit_log.add(AuditFailure("folder-unwritable", report.batch, None, self.problem))
         else:
             self.problem = None
+
+    def _raised(self) -> Iterator[RaisedAlarm]:
+        for alarm in () if self._monitor is None else self._monitor.alarms:
+            yield RaisedAlarm(alarm.rule.name, alarm.rule.severity, alarm.subject)
 
 
 def cannot_write(error: ControlFolderError) -> str:
