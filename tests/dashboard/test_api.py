@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from starlette.testclient import TestClient
+from starlette.testclient import TestClient, WebSocketDisconnect
 
 from dashboard.pipelines import announce_pipeline
 from foretide.control_folder.orders import HELD_MODE
@@ -195,6 +195,34 @@ def test_changes_need_the_token_which_only_the_user_can_read(client, folder, tok
 )
 def test_other_hosts_and_origins_are_refused(client, headers, status):
     assert client.get("/healthz", headers=headers).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "max_pages", "refused"),
+    [
+        ({}, 1, False),
+        ({"Origin": "http://localhost"}, 1, False),
+        ({"Origin": "http://evil.example"}, 1, True),
+        ({"Origin": "null"}, 1, True),
+        ({"Host": "evil.example"}, 1, True),
+        ({}, 0, True),
+    ],
+)
+def test_web_sockets_of_other_hosts_and_origins_and_too_many_of_them_are_refused(sources, headers, max_pages, refused):
+    access = Access(read_token(), hosts_of("127.0.0.1"), Limits(max_pages=max_pages))
+    client = TestClient(create_app(sources, access, pages=False), base_url="http://localhost")
+    with (
+        pytest.raises(WebSocketDisconnect) as closed,  # this application has no pages, so it closes those that pass
+        client.websocket_connect("ws://localhost/_nicegui_ws/socket.io/?transport=websocket", headers=headers),
+    ):
+        pass
+    assert (closed.value.code == 1008) == refused
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_polling_does_not_get_round_the_limit_of_open_pages(client, method):
+    answer = client.request(method, "/_nicegui_ws/socket.io/?EIO=4&transport=polling")
+    assert (answer.status_code, "web socket" in answer.json()["message"]) == (403, True)
 
 
 def test_sizes_and_rates_are_bounded(folder, token):

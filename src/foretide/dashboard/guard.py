@@ -20,7 +20,6 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _STATIC = "/_nicegui/"
 _SOCKET = "/_nicegui_ws/"
-_MAX_MESSAGE_BYTES = 1_000_000
 _MAX_CLIENTS = 1_000
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADERS = (
@@ -88,11 +87,11 @@ class Guard:
             self._pages -= 1
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._wrong_place(scope) or self._too_long(scope) or self._too_often(scope)
+        refusal = self._wrong_place(scope) or _no_socket(scope) or self._too_long(scope) or self._too_often(scope)
         if refusal is not None:
             await _refuse(refusal, send)
             return
-        body = _Body(receive, self._max_body(scope))
+        body = _Body(receive, self._access.limits.max_body_bytes)
         await self._app(scope, body, _with_headers(send, body))
 
     def _wrong_place(self, scope: Scope) -> Refusal | None:
@@ -112,17 +111,15 @@ class Guard:
         ):
             return Refusal(414, "the address is too long")
         length = dict(scope["headers"]).get(b"content-length", b"0")
-        if not length.isdigit() or int(length[:20]) > self._max_body(scope):
-            return Refusal(413, f"a body has at most {self._max_body(scope):,} bytes")
+        most = self._access.limits.max_body_bytes
+        if not length.isdigit() or int(length[:20]) > most:
+            return Refusal(413, f"a body has at most {most:,} bytes")
         return None
-
-    def _max_body(self, scope: Scope) -> int:
-        return _MAX_MESSAGE_BYTES if scope["path"].startswith(_SOCKET) else self._access.limits.max_body_bytes
 
     def _too_often(self, scope: Scope) -> Refusal | None:
         if scope["path"].startswith(_STATIC):
             return None
-        changing = scope["method"] not in _READING and not scope["path"].startswith(_SOCKET)
+        changing = scope["method"] not in _READING
         client = (scope.get("client") or ("", 0))[0]
         limits = self._access.limits
         bucket = self._buckets.pop((client, changing), None) or (
@@ -134,6 +131,12 @@ class Guard:
         while len(self._buckets) > _MAX_CLIENTS:
             self._buckets.popitem(last=False)
         return None if bucket.take(self._clock()) else Refusal(429, "too many requests; wait a second")
+
+
+def _no_socket(scope: Scope) -> Refusal | None:
+    """Pages are counted by their web sockets, so they are not kept current by polling, which has none."""
+    polls = scope["path"].startswith(_SOCKET)
+    return Refusal(403, "pages are kept current over a web socket only") if polls else None
 
 
 def urlsplit_host(origin: str) -> str | None:
