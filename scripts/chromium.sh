@@ -4,7 +4,7 @@ set -eu
 browser=${FORETIDE_CHROMIUM:-/usr/bin/chromium}
 
 stop() { echo "foretide: $1" >&2; exit 1; }
-as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 
 [ -x "$browser" ] && exit 0
 command -v apt-get >/dev/null 2>&1 ||
