@@ -17,8 +17,10 @@ ORDERS = ((1, 1, 1), (2, 1, 2), (3, 1, 1), (2, 0, 1))
 
 _WINDOW = 160
 _TRAINING_VALUES = 1000
+_MIN_VALUES = 16
 _MIN_RANGE = 1e-9
-_MAX_MA_SUM = 2.0
+_MAX_ROOT = 1.001
+"""Errors of the recursion die out, or at least do not grow."""
 
 
 class Arima(LoadModel):
@@ -41,10 +43,13 @@ class Arima(LoadModel):
         return self._order is not None
 
     def fit(self, values: Floats) -> None:
-        """Fit each order to the recent values and keep the one whose errors over the last third are smallest."""
+        """Fit each order to the recent values and keep the one whose errors over the last third are smallest.
+
+        To too few values, or values that do not change, none is fitted.
+        """
         logs = np.log1p(values[-_TRAINING_VALUES:])
         self._top = float(np.log1p(values.max()))
-        if np.ptp(logs) < _MIN_RANGE:
+        if len(logs) < _MIN_VALUES or np.ptp(logs) < _MIN_RANGE:
             self._order = None
             return
         best = min((self._try(order, logs) for order in ORDERS), key=lambda tried: tried[0])
@@ -99,8 +104,19 @@ def _coefficients(order: tuple[int, int, int], logs: Floats) -> tuple[Floats, Fl
         return None
     ar = np.array([found[f"ar{i + 1}"] for i in range(order[0])])
     ma = np.array([found[f"ma{i + 1}"] for i in range(order[2])])
-    stable = np.isfinite(ar).all() and np.isfinite(ma).all() and np.abs(ma).sum() < _MAX_MA_SUM
+    stable = _largest_root(ar) < _MAX_ROOT and _largest_root(-ma) < _MAX_ROOT
     return (ar, ma, float(found.get("intercept", 0.0))) if stable else None
+
+
+def _largest_root(coefficients: Floats) -> float:
+    """The factor by which a recursion with these coefficients grows in a step, in the end.
+
+    >>> round(_largest_root(np.array([0.5, 0.24])), 6)
+    0.8
+    """
+    if not np.isfinite(coefficients).all():
+        return np.inf
+    return float(np.abs(np.roots([1.0, *-coefficients])).max(initial=0.0))
 
 
 def _path(logs: Floats, differences: int, ar: Floats, ma: Floats, mean: float, steps: int) -> Floats:
