@@ -37,6 +37,8 @@ _WITH_EXTRA = {
     "gradient boosting": "scikit:GradientBoosting",
     "svr": "scikit:SupportVectors",
     "arima": "arima:Arima",
+    "seasonal trend": "seasonal_trend:SeasonalTrend",
+    "global net": "global_net:GlobalNet",
 }
 
 NUMPY_MODELS: tuple[str, ...] = tuple(_NUMPY_ONLY)
