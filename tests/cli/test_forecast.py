@@ -166,3 +166,12 @@ def test_a_file_with_times_is_forecast_for_times(call):
     found = json.loads(call("forecast", "times.csv", "--horizon", "2", "--model", "ridge", "--json").stdout)
     assert [step["at"] for step in found["steps"]] == [1768089600.0, 1768093200.0]
     assert "\ntime " in call("forecast", "times.csv", "--horizon", "1", "--model", "ewma").output
+
+
+def test_a_packaged_trace_is_forecast_at_its_times(call):
+    options = ("forecast", "taxi", "--model", "last value", "--horizon", "2")
+    steps = json.loads(call(*options, "--json").stdout)["steps"]
+    assert [step["at"] for step in steps] == [1422748800.0, 1422750600.0]  # 2015-02-01 00:00 and 00:30
+    shown = call(*options).output
+    assert "time" in shown
+    assert "2015-0" in shown  # the day depends on the time zone

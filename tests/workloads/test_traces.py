@@ -1,3 +1,5 @@
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,11 @@ def test_periods_units_and_values_are_those_recorded():
     assert (taxi.period_seconds, taxi.unit, taxi.values.size) == (1800.0, "passengers", 10320)
     assert tweets.values[:2].tolist() == [104, 100]
     assert taxi.values.max() == 39197
+
+
+@pytest.mark.parametrize(("name", "end"), [("taxi", "2015-01-31T23:30"), ("tweets-aapl", "2015-04-23T02:47:53")])
+def test_the_time_of_the_last_value_is_known(name, end):
+    assert load_trace(name).last_at == datetime.fromisoformat(end).replace(tzinfo=UTC).timestamp()
 
 
 def test_values_are_read_only_and_shared():

@@ -58,7 +58,7 @@ def load_series(source: str, column: str | None = None) -> Series:
     """
     if source in TRACES:
         trace = load_trace(source)
-        return Series(trace.name, tuple(map(float, trace.values)), trace.period_seconds)
+        return Series(trace.name, tuple(map(float, trace.values)), trace.period_seconds, trace.last_at)
     path = Path(source)
     if not _exists(path):
         raise ForecastError(f"'{source}' is neither a file nor a packaged trace ({', '.join(TRACES)})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -25,12 +26,14 @@ class Trace:
         period_seconds: The length of a period as it was recorded.
         values: What was counted in each period; read-only.
         unit: What was counted.
+        last_at: When the last period began, in seconds since 1970: the recorded local time, taken as UTC.
     """
 
     name: str
     period_seconds: float
     values: NDArray[np.float64]
     unit: str
+    last_at: float
 
 
 _SOURCES = {
@@ -67,4 +70,5 @@ def _read(name: str) -> Trace:
     lines = lzma.decompress(packed).decode().splitlines()[1:]
     values = np.array([float(line.rpartition(",")[2]) for line in lines])
     values.setflags(write=False)
-    return Trace(name, period, values, unit)
+    last = datetime.fromisoformat(lines[-1].partition(",")[0]).replace(tzinfo=UTC)
+    return Trace(name, period, values, unit, last.timestamp())
