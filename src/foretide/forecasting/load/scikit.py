@@ -1,6 +1,6 @@
-"""Random forest, gradient boosting and support vectors on lags, by scikit-learn.
+"""Random forest, gradient boosting and support vectors on lags, fitted by scikit-learn and followed in NumPy.
 
-Their state is the rows of the last fit: fitted again with the same seed they are the same models.
+What was fitted is kept as arrays: it needs no scikit-learn to forecast, and a restart fits nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from foretide.forecasting.forecaster import Floats, State
 from foretide.forecasting.load.lags import LagModel, missing_extra
+from foretide.forecasting.load.trees import Kernel, Trees
 
 
 def _one_thread() -> AbstractContextManager[Any]:
@@ -38,27 +39,29 @@ class ScikitModel(LagModel):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._rows: tuple[Floats, Floats] | None = None
-        self._regressors: list[Any] = []
+        self._rules: list[Trees | Kernel] = []
         self._scale: tuple[Floats, Floats] = (np.zeros(0), np.ones(0))
 
     @property
     def ready(self) -> bool:
         """Whether it has been fitted."""
-        return bool(self._regressors)
+        return bool(self._rules)
 
     @abstractmethod
     def make(self) -> Any:
         """A regressor that was not fitted yet."""
 
+    @abstractmethod
+    def rule(self, fitted: Any) -> Trees | Kernel:
+        """A fitted regressor as arrays."""
+
     def regress(self, features: Floats, targets: Floats) -> None:
-        """Fit to scaled features, and keep the rows."""
-        self._rows = (features, targets)
+        """Fit to scaled features."""
         self._scale = (features.mean(axis=0), features.std(axis=0) + 1e-9)
         scaled = (features - self._scale[0]) / self._scale[1]
         try:
             with _one_thread():
-                self._regressors = self.fit_all(scaled, targets)
+                self._rules = [self.rule(each) for each in self.fit_all(scaled, targets)]
         except ImportError as error:
             raise missing_extra(self.name, error) from error
 
@@ -67,21 +70,21 @@ class ScikitModel(LagModel):
         return [self.make().fit(scaled, target) for target in targets.T]
 
     def regressed(self, features: Floats) -> Floats:
-        """The output of each regressor."""
+        """The output of each rule."""
         scaled = (features - self._scale[0]) / self._scale[1]
-        with _one_thread():
-            return np.column_stack([each.predict(scaled) for each in self._regressors])
+        return np.concatenate([rule(scaled) for rule in self._rules], axis=1)
 
     def fitted(self) -> dict[str, Any]:
-        """The rows of the last fit."""
-        rows = {} if self._rows is None else {"features": self._rows[0], "targets": self._rows[1]}
-        return super().fitted() | rows
+        """The scale and the rules."""
+        rules = {str(place): rule.arrays() for place, rule in enumerate(self._rules)}
+        return super().fitted() | {"middle": self._scale[0], "scale": self._scale[1], "rules": rules}
 
     def restore_fitted(self, found: State) -> None:
-        """Fit again to the same rows."""
+        """Restore them."""
         super().restore_fitted(found)
-        if "features" in found:
-            self.regress(np.array(found["features"]), np.array(found["targets"]))
+        self._scale = (np.array(found["middle"]), np.array(found["scale"]))
+        rules = [found["rules"][str(place)] for place in range(len(found["rules"]))]
+        self._rules = [Kernel.of(each) if "vectors" in each else Trees.of(each) for each in rules]
 
 
 class RandomForest(ScikitModel):
@@ -102,6 +105,10 @@ class RandomForest(ScikitModel):
             60, min_samples_leaf=8, max_features=0.4, max_samples=0.7, random_state=self.seed, n_jobs=1
         )
 
+    def rule(self, fitted: Any) -> Trees:
+        """Its trees."""
+        return Trees.of_forest(fitted)
+
 
 class GradientBoosting(ScikitModel):
     """Boosted small trees on lags, by absolute errors."""
@@ -118,6 +125,10 @@ class GradientBoosting(ScikitModel):
             early_stopping=True, validation_fraction=0.15, n_iter_no_change=8, random_state=self.seed,
         )  # fmt: skip
 
+    def rule(self, fitted: Any) -> Trees:
+        """Its trees."""
+        return Trees.of_boosting(fitted)
+
 
 class SupportVectors(ScikitModel):
     """Support vector regression on lags, with a radial kernel."""
@@ -130,3 +141,7 @@ class SupportVectors(ScikitModel):
         from sklearn.svm import SVR  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 an extra
 
         return SVR(C=0.5, epsilon=0.05, gamma=0.01, cache_size=100)
+
+    def rule(self, fitted: Any) -> Kernel:
+        """Its support vectors."""
+        return Kernel.of_svr(fitted)
