@@ -13,12 +13,9 @@ from typing_extensions import Doc
 from foretide.bounds import Bounded, OneOf, Scope
 from foretide.durations import Seconds
 from foretide.forecasting.events import problems_of
-from foretide.forecasting.load.registry import LAST_VALUE, NUMPY_MODELS
+from foretide.forecasting.load.registry import LAST_VALUE, MODELS, NUMPY_MODELS
 from foretide.forecasting.settings import TrainingBudget, WorkerNetSettings
 from foretide.metrics.from_batch import SLOWNESS
-
-LIGHT_MODELS: tuple[str, ...] = (*NUMPY_MODELS, "neural net")
-"""Models that, once fitted in another process, are updated here from their state without fitting anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +100,22 @@ class ForecastSettings(Bounded):
         tuple[Seconds, ...], Doc("Seconds ahead for which the load is forecast, multiples of the step.")
     ] = (1.0, 3.0, 10.0, 30.0, 60.0)
     models: Annotated[
-        tuple[str, ...], OneOf(LIGHT_MODELS), Doc("Models that are combined; see `foretide forecast`.")
+        tuple[str, ...],
+        OneOf(MODELS),
+        Doc(
+            "Models that are combined; see `foretide forecast`. Those beyond the default need `foretide[forecast]`, "
+            "and stay only if they are worth the CPU time of their fits."
+        ),
     ] = NUMPY_MODELS
+    min_gain: Annotated[
+        float,
+        Ge(0),
+        Doc(
+            "Share of the error that a model must save for each CPU second of its fit; one that saves less is left out "
+            "of the next seven fits."
+        ),
+        Scope.ADVANCED,
+    ] = 0.001
     seasons: Annotated[
         tuple[Seconds, ...] | None,
         Doc("Known seasons in seconds, multiples of the step; none to detect one."),
@@ -149,7 +160,7 @@ class ForecastSettings(Bounded):
         Scope.PYTHON_ONLY,
     ] = 0.2
     max_held_out: Annotated[Seconds, Gt(0), Doc("Maximum seconds that are held out."), Scope.PYTHON_ONLY] = 600.0
-    training_limit: Annotated[Seconds, Gt(0), Doc("Seconds after which a fit is cancelled."), Scope.PYTHON_ONLY] = 120.0
+    training_limit: Annotated[Seconds, Gt(0), Doc("Seconds after which a fit is cancelled."), Scope.PYTHON_ONLY] = 240.0
     niceness: Annotated[int, Interval(ge=0, le=19), Doc("Niceness of processes that train."), Scope.PYTHON_ONLY] = 15
     workers: Annotated[
         bool, Doc("Whether workers are forecast by a net in a process of its own, if its packages are installed.")

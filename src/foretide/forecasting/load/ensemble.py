@@ -187,6 +187,11 @@ class Ensemble:
             np.where(weights.quantiles_fall_back()[:, None], last, weights.for_quantiles(ready)),
         )
 
+    @property
+    def weights_of_mean(self) -> Floats:
+        """Horizons x members, whether or not the last value is used instead."""
+        return self._weights.for_mean(np.array([member.ready for member in self.members]))
+
     def _at_steps(self, weights: Floats, horizon: int) -> Floats:
         """Weights at every step, in between on a line, beyond the last horizon as there."""
         steps = np.arange(1.0, horizon + 1)

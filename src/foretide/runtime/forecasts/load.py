@@ -26,6 +26,9 @@ from foretide.runtime.forecasts.load_fit import FitRequest, without_fits
 from foretide.settings.forecasts import ForecastSettings
 
 _MIN_PAIRS = 10
+_ALL_EVERY = 8
+"""Fits after which models that were left out are tried again."""
+
 _LEVELS = tuple(float(level) for level in LEVELS)
 
 
@@ -97,6 +100,8 @@ class LiveLoadForecast:
         self.drifted = False
         self.fitted = False
         self.records: Mapping[int, Record] = {}
+        self.left_out: frozenset[str] = frozenset()
+        self._until_all = 0
         self._unlearnt = False
         self._means: deque[Floats] = deque(maxlen=settings.steps(settings.max_held_out))
         self._drift = DriftDetector()
@@ -174,13 +179,20 @@ class LiveLoadForecast:
         return max(_MIN_PAIRS, min(share, self.settings.steps(self.settings.max_held_out)))
 
     def fit_request(self) -> FitRequest:
-        """A fit to all values, from the first known one."""
+        """A fit to all values, from the first known one, of all models that are not left out, or it is time to try."""
         settings, values = self.settings, list(self.values)
         first = next(place for place, value in enumerate(values) if value is not None)
+        out = self.left_out if self._until_all else frozenset[str]()
+        self._until_all = (self._until_all or _ALL_EVERY) - 1
+        names = tuple(name for name in settings.member_names if name not in out)
         return FitRequest(
-            self.spout, values[first:], self._held_out(), settings.member_names, settings.steps_ahead,
-            settings.season_steps, settings.seed, settings.step,
+            self.spout, values[first:], self._held_out(), names, settings.steps_ahead,
+            settings.season_steps, settings.seed, settings.step, settings.min_gain,
         )  # fmt: skip
+
+    def leave_out(self, asked: Sequence[str], names: Iterable[str]) -> None:
+        """Note which of the models that a fit was asked for were not worth it."""
+        self.left_out = (self.left_out - {*asked}) | {*names}
 
     def adopt_if_better(self, candidate: Ensemble, means: Floats, learnt: int) -> FitOutcome:
         """Use a newly fitted ensemble if it did better on the held-out values.
@@ -249,8 +261,9 @@ class LiveLoadForecast:
         load = cls(card.series, settings)
         if not isinstance(ensemble, Ensemble) or card.last_step is None:
             raise ModelFolderError(f"the model of '{card.series}' is not one of a live forecast")
-        expected = (load.ensemble.horizons, settings.season_steps, settings.step, _names(load.ensemble))
-        if (ensemble.horizons, card.seasons, card.step_seconds, _names(ensemble)) != expected:
+        expected = (load.ensemble.horizons, settings.season_steps, settings.step)
+        known = {*_names(ensemble)} <= {*settings.member_names}
+        if (ensemble.horizons, card.seasons, card.step_seconds) != expected or not known:
             raise ModelFolderError(f"the model of '{card.series}' was made with other forecast settings")
         load._continue(ensemble, card.last_step)
         load.fitted = card.fitted

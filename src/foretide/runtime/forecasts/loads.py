@@ -19,7 +19,7 @@ from foretide.forecasting.saved import ModelCard, load_model, save_model
 from foretide.metrics.metric import Sample
 from foretide.metrics.snapshot import Key
 from foretide.runtime.forecasts.load import LiveLoadForecast, LoadView
-from foretide.runtime.forecasts.load_fit import fit_command
+from foretide.runtime.forecasts.load_fit import fit_command, left_out_by
 from foretide.runtime.processes import Command, FitProcess
 from foretide.settings.forecasts import ForecastSettings
 
@@ -189,10 +189,16 @@ class LiveLoads:
         if not isinstance(candidate, Ensemble):
             raise ForecastError(f"the model fitted to the load of '{load.spout}' is not an ensemble")
         outcome = load.adopt_if_better(candidate, means, learnt)
+        out = left_out_by(process.folder)
+        load.leave_out(
+            [*(member.name for member in candidate.members), *(one.name for one in out)], (one.name for one in out)
+        )
         action = "replaced" if outcome.replaced else "kept"
         steps = f" in steps of {self.settings.step:g} s" if self._only_fitted else ""
         errors = f"RMSE {outcome.before:.4g} -> {outcome.after:.4g}"
-        self._around.report(f"fitted the load of '{load.spout}'{steps}: {errors}, {action}")
+        reasons = [f"{one.name} ({one.gain:.1%} better for {one.cpu_seconds:.1f} s of CPU time)" for one in out]
+        without = f", without {', '.join(reasons)}" if reasons else ""
+        self._around.report(f"fitted the load of '{load.spout}'{steps}: {errors}{without}, {action}")
         self._problems.note("fit", None)
         self._save(load)
         self._publish(load)
