@@ -1,39 +1,25 @@
 """One of two executors becomes slow in the middle of a batch: what the loop does before that batch has ended. JSON."""
 
-import contextlib
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 from pyspark.sql import functions as F
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
 import foretide as ft
 from foretide.control.actions.registry import Quarantine
 from foretide.probes.workers import find_executors
 from foretide.spark.executors import Executors
 from foretide.spark.rest import SparkRest
 from foretide.spark.running_tasks import RunningTasks
+from slowing import slowed
 
 SLOW = "0"
 ROWS, KEYS = 240, 120
 START_MS = 1_700_000_000_000
 WAIT_SECONDS = 240.0
-DUTY = """
-import os, signal, sys, time
-pid, parent = int(sys.argv[1]), os.getppid()
-signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-try:
-    while os.getppid() == parent:
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(0.396)
-        os.kill(pid, signal.SIGCONT)
-        time.sleep(0.003)
-finally:
-    os.kill(pid, signal.SIGCONT)
-"""
-"""The process runs 3 ms in 399. It ends with its parent."""
 
 
 def numbers(spark):
@@ -82,16 +68,6 @@ def until(true, pipeline, what):
     return found
 
 
-@contextlib.contextmanager
-def slowed(pid):
-    duty = subprocess.Popen([sys.executable, "-c", DUTY, str(pid)])
-    try:
-        yield
-    finally:
-        duty.terminate()
-        duty.wait()
-
-
 def copies_that_won(spark):
     rest = SparkRest.of(spark.sparkContext)
     stages = [each for each in rest.get("stages?status=complete") if each["numKilledTasks"]]
@@ -123,7 +99,7 @@ def tell(spark, folder, kind):
 
     until(begun, pipeline, "a task on the executor")
     (pid,) = [each.pid for each in find_executors(spark.sparkContext.applicationId) if each.executor_id == SLOW]
-    with slowed(pid):
+    with slowed(pid, 0.396, 0.003):  # in 3 ms of 399
         before, slowed_at = len(pipeline.reports), time.time()
         acted = until(lambda: [each for each in controller.decisions if each.chosen], pipeline, "a decision")
         until(lambda: len(pipeline.reports) >= before + 4, pipeline, "four batches more")
