@@ -23,7 +23,9 @@ def tell(folder, *names):
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    return tell(tmp_path_factory.mktemp("policies"), "replicas", "reactive", "admission", "two")
+    return tell(
+        tmp_path_factory.mktemp("policies"), "replicas", "reactive", "admission", "two", "lopsided", "processors"
+    )
 
 
 @pytest.mark.parametrize("policy", ["replicas", "reactive"])
@@ -40,12 +42,22 @@ def test_admission_is_tuned_step_by_step(told):
     assert (told["admission"]["each_once"], told["admission"]["alarms"]) == (True, [])
 
 
-@pytest.mark.soak
-def test_a_decision_that_makes_latency_worse_is_rolled_back(tmp_path):
-    story = tell(tmp_path, "lopsided")["lopsided"]
+def test_a_decision_that_makes_latency_worse_is_rolled_back(told_without_topology):
+    story = told_without_topology["lopsided"]
     assert story["decisions"][0] == "split edge 'work' as 97%:1%:1%:1%", story["decisions"]
     assert max(story["counts"]) - min(story["counts"]) <= 1  # even, as it was before
-    assert (story["each_once"], story["alarms"]) == (True, [])
+    assert story["each_once"]
+
+
+def test_with_a_target_the_default_policies_ask_for_an_executor_and_give_it_back(told_without_topology):
+    story = told_without_topology["processors"]
+    assert story["policies"] == ["bypass", "processors", "hot_keys"]
+    assert story["executors"] == [1, 2, 1]
+    assert (story["asked"][0], story["asked"][-1]) == (2, 1)
+    assert story["by"] == ["processors"]
+    assert "for which 2 executors take about" in story["reasons"][0]
+    assert "fewer executors are expected to hold the target" in story["reasons"][-1]
+    assert story["each_once"]
 
 
 def test_two_pipelines_of_an_application_are_controlled_each_by_its_own_loop(told):
