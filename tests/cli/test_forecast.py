@@ -48,6 +48,18 @@ def test_forecast_without_a_saved_model_draws_and_prints(call, tmp_path):
     assert (tmp_path / "ahead.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.parametrize("command", ["forecast", "evaluate"])
+def test_explanations_are_wrapped_where_the_output_is_no_terminal(call, command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    options = ["--model", "ewma", "--model", "ridge"] if command == "evaluate" else []
+    result = call(command, "short.csv", "--season", "48", "--horizon", "3", *options)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    words = " ".join(result.stdout.split())
+    assert "highest weights" in words  # the explanation itself, which is longer than a line
+
+
 def test_evaluate_prints_the_table_and_draws_forecast_against_truth(call, tmp_path):
     options = ["--model", "ridge", "--model", "ewma", "--season", "48", "--horizon", "3", "--plot", "roll.png"]
     result = call("evaluate", "short.csv", *options)

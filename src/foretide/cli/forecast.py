@@ -87,7 +87,8 @@ def load_source(source: str, column: str | None) -> Series:
 
 
 def _say(console: Console, sentence: str) -> None:
-    console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    """Print a sentence, wrapped at the width of the output."""
+    console.print(sentence, markup=False, highlight=False)
 
 
 def _share(value: float | None, digits: int = 1) -> str:
@@ -160,7 +161,8 @@ def _show_card(card: ModelCard, drifts: int, folder: Path, console: Console) -> 
     console.print(table)
     times = "once, followed by a new fit" if drifts == 1 else f"{drifts:,} times, each followed by a new fit"
     drift = f"drift was detected {times}" if drifts else "no drift was detected"
-    _say(console, f"{card.values:,} values learnt; {drift}. Saved in {folder}")
+    _say(console, f"{card.values:,} values learnt; {drift}.")
+    console.print(f"Saved in {folder}", markup=False, highlight=False, soft_wrap=True)  # whole, to be copied
 
 
 def forecast(
