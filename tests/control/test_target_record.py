@@ -7,7 +7,7 @@ from foretide.control.actions.registry import SetReplicas
 from foretide.control.decisions.decision import Decision, Intervention, Wish, from_json, to_json
 from foretide.control.decisions.explain import account, explain
 from foretide.control.step import Control, step
-from foretide.control.target_record import TargetRecord, reasons, remedies, verdict
+from foretide.control.target_record import TargetRecord, past_reasons, reasons, remedies, verdict
 from foretide.control.world.setup import Target
 
 TARGET = Target(2.0)
@@ -117,4 +117,21 @@ def test_that_a_target_is_out_of_reach_is_shown_as_long_as_it_is_missed():
     assert record.remedies[0] == said
     assert list(reasons(record))[1] == said  # no help, but why there is none
     assert after(record, 110, 4.0).remedies[0] == said
-    assert after(record, 120, 1.0).remedies == ()
+    held = after(record, 120, 1.0)
+    assert list(reasons(held)) == []
+    assert list(past_reasons(held))[1] == said  # at the end of a run it is still said why it was missed
+    assert said not in after(held, 130, 3.0).remedies  # another miss may have other reasons
+
+
+def test_the_cause_and_the_remedies_of_the_last_miss_are_kept():
+    slow = {"0": 4.0, "1": 1.0, "2": 1.0}
+    record = after(after(TargetRecord(), 100, 3.0, worker_slowness=slow), 110, 1.0)
+    assert record.held
+    assert list(reasons(record)) == []
+    lines = list(past_reasons(record))
+    assert lines[0].startswith("likely cause of the last miss: worker 0, which takes 4.0 times as long")
+    assert lines[1].startswith("what would have helped: ")
+    again = after(record, 120, 3.0)
+    assert list(past_reasons(again)) == list(reasons(again))
+    assert next(reasons(again)) == "likely cause: not known; no worker, edge or operator stands out"
+    assert list(past_reasons(after(TargetRecord(), 100, 1.0))) == []

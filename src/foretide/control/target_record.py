@@ -33,8 +33,8 @@ class TargetRecord:
         missed_since: When the present miss began; None while the target is held.
         held_since: When the target began to be held; None while it is missed.
         warming_up: Whether workers are still too new to be judged.
-        cause: Where the trouble probably comes from, while the target is missed.
-        remedies: What would help, while the target is missed.
+        cause: Where the trouble probably came from when the target was missed last.
+        remedies: What would have helped then.
     """
 
     target: Target = field(default_factory=Target)
@@ -63,13 +63,15 @@ class TargetRecord:
         if world.target.latency is None or found is None:
             return record
         value, at = found
+        was_missed = record.missed_since is not None
         young = bool(world.observed.executors) and world.observed.young >= frozenset(world.observed.executors)
         if at != record.measured_at:
             record = record.with_measured(value / 1000.0, at, warming_up=young)
         if record.missed_since is None:
-            return replace(record, cause=None, remedies=())
+            return record
         cause = likely_source(world.snapshot) or _long_batches(world)
-        said_before = (each for each in record.remedies if OUT_OF_REACH in each)  # policies say it once
+        before = record.remedies if was_missed else ()
+        said_before = (each for each in before if OUT_OF_REACH in each)  # policies say it once
         offered = dict.fromkeys((*said_before, *remedies(world, decision)))
         return replace(record, cause=cause, remedies=tuple(offered)[:_MAX_REMEDIES])
 
@@ -114,17 +116,25 @@ def verdict(record: TargetRecord) -> str:
     target = record.target
     if target.latency is None:
         return "no latency target"
-    words = f"target {target.quantile} below {format_duration(target.latency)}"
+    return f"target {target.quantile} below {format_duration(target.latency)}: {standing(record)}"
+
+
+def standing(record: TargetRecord) -> str:
+    """The same without the target itself.
+
+    >>> standing(TargetRecord(Target(2.0)).with_measured(1.0, at=10.0))
+    'held, measured 1 s; never missed in 1 measurement'
+    """
     if record.measured is None or record.measured_at is None:
-        return f"{words}: unknown, no latency was measured yet"
+        return "unknown, no latency was measured yet"
     measured = f"measured {format_duration(record.measured)}"
     if not record.measurements:
-        return f"{words}: warming up, {measured}; the first batches are not judged"
+        return f"warming up, {measured}; the first batches are not judged"
     state, since = ("held", record.held_since) if record.missed_since is None else ("MISSED", record.missed_since)
     lasting = 0.0 if since is None else record.measured_at - since
     state += f" for {format_duration(lasting)}" if lasting > 0 else ""
     warm_up = " (warming up, not judged)" if record.warming_up else ""
-    return f"{words}: {state}, {measured}{warm_up}; {_shares(record)}"
+    return f"{state}, {measured}{warm_up}; {_shares(record)}"
 
 
 def _shares(record: TargetRecord) -> str:
@@ -137,9 +147,21 @@ def _shares(record: TargetRecord) -> str:
 def reasons(record: TargetRecord) -> Iterator[str]:
     """Why a target is missed, and what would help, in lines; none while it is held."""
     if record.held is False:
-        yield f"likely cause: {record.cause or 'not known; no worker, edge or operator stands out'}"
-        for remedy in record.remedies:
-            yield remedy if remedy.startswith("policy '") else f"what would help: {remedy}"
+        yield from _explained(record, "likely cause", "what would help")
+
+
+def past_reasons(record: TargetRecord) -> Iterator[str]:
+    """Why a target was missed last, for the end of a run: also where it was held again since."""
+    if record.held is False:
+        yield from reasons(record)
+    elif record.missed:
+        yield from _explained(record, "likely cause of the last miss", "what would have helped")
+
+
+def _explained(record: TargetRecord, cause: str, help_: str) -> Iterator[str]:
+    yield f"{cause}: {record.cause or 'not known; no worker, edge or operator stands out'}"
+    for remedy in record.remedies:
+        yield remedy if remedy.startswith("policy '") else f"{help_}: {remedy}"
 
 
 def remedies(world: World, decision: Decision) -> Iterator[str]:
