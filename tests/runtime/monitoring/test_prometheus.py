@@ -10,7 +10,8 @@ from foretide.metrics.alarm_rules import AlarmRule, AlarmState, judge
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level
 from foretide.metrics.snapshot import Snapshot
-from foretide.runtime.monitoring.publishing import PREFIX, PrometheusEndpoint
+from foretide.runtime.monitoring.publishing import PrometheusEndpoint
+from foretide.status.prometheus import PREFIX
 
 
 @pytest.fixture(autouse=True)
