@@ -32,7 +32,11 @@ _COMMANDS = {
     "decisions": ("decisions:decisions", "List the decisions of the control loop.", "Watch"),
     "explain": ("decisions:explain", "Explain a decision of the control loop.", "Watch"),
     "report": ("report:report", "Report on one or several runs in an HTML file.", "Watch"),
-    "dashboard": ("dashboard:dashboard", "Show the pipelines of this machine in a browser.", "Watch"),
+    "dashboard": (
+        "dashboard:dashboard",
+        "Show the pipelines of this machine in a browser, and serve the REST API.",
+        "Watch",
+    ),
     "replay": ("replay:replay", "Replay policies over the recorded history of a pipeline.", "Watch"),
     "stop": ("pipelines:stop", "Stop a pipeline after its current batch.", "Steer"),
     "drain": ("pipelines:drain", "Take a host or an executor out of service.", "Steer"),
