@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,10 +25,10 @@ ROWS, STEP, MEASURED = 160, 2, 3
 pytestmark = pytest.mark.apart
 
 
-def rows_of(number):
-    """Half of all rows have one key."""
+def rows_of(number, share):
+    """That share of all rows has one key."""
     rng = np.random.default_rng(number)
-    keys = np.where(rng.random(ROWS) < 0.5, 0, rng.integers(1, 200, ROWS))
+    keys = np.where(rng.random(ROWS) < share, 0, rng.integers(1, 200, ROWS))
     times = BEGIN + int(number * STEP * SECOND) + np.sort(rng.integers(0, STEP * SECOND, ROWS))
     return [
         {"side": "LR"[place % 2], "case": 0, "k": f"key{key}", "n": 0, "t": int(time), "id": f"{number}-{place}"}
@@ -35,17 +36,24 @@ def rows_of(number):
     ]
 
 
-@pytest.fixture
-def settings():
+def settings_of(variant):
+    planning = replace(HotKeySettings().planning, variant=variant)
     return ft.Settings(
         # with so few rows there is no time to be saved
-        policies={"hot_keys": HotKeySettings(windows=WindowSettings(1.0), min_saving=0.0)},
+        policies={"hot_keys": HotKeySettings(windows=WindowSettings(1.0), min_saving=0.0, planning=planning)},
         guards=GuardSettings(cooldown=0.0),
         evaluation=EvaluationSettings(roll_back=False),
     )
 
 
-def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_sparks_own(spark, tmp_path, settings):
+@pytest.mark.parametrize(
+    ("variant", "share", "times"),
+    [("balanced", 0.5, 3), ("paper", 0.65, 2)],  # eq 13 gives a key whole partitions only: here 2 of 4
+)
+def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_sparks_own(
+    spark, tmp_path, variant, share, times
+):
+    settings = settings_of(variant)
     chosen = INTERPRETED | {
         "spark.sql.shuffle.partitions": str(PARTITIONS),
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -58,7 +66,7 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
     )
     joined = joined.withColumn("at", F.spark_partition_id())
     writer = joined.writeStream.format("memory").queryName("live").option("checkpointLocation", str(tmp_path / "cp"))
-    put(tmp_path / "input", 0, rows_of(0))  # before the start: both sides take it in the first batch
+    put(tmp_path / "input", 0, rows_of(0, share))  # before the start: both sides take it in the first batch
     query = writer.start()
     for name, value in before.items():
         spark.conf.unset(name) if value is None else spark.conf.set(name, value)
@@ -67,12 +75,12 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
 
     def feed():
         nonlocal number, by_tasks
-        put(tmp_path / "input", number, rows_of(number))
+        put(tmp_path / "input", number, rows_of(number, share))
         query.processAllAvailable()
         number += 1
         view = controller.joins["join"]
         by_tasks += [] if view.measured_imbalance is None else [view.measured_imbalance]
-        return bool(view.plan.grids) and all(measured < by_tasks[0] / 3 for measured in by_tasks[-MEASURED - 1 :])
+        return bool(view.plan.grids) and all(measured < by_tasks[0] / times for measured in by_tasks[-MEASURED - 1 :])
 
     wait_for(feed)  # until a plan is in force, and the tasks of all measured batches show it
     query.stop()
@@ -85,7 +93,7 @@ def test_a_skewed_join_under_control_is_balanced_and_its_rows_are_those_of_spark
     first = [row for row in found if micros(row) < BEGIN + stretch]
     last = [row for row in found if micros(row) >= BEGIN + number * STEP * SECOND - stretch]
     assert measured(first) > 1.5
-    assert measured(last) < measured(first) / 3
+    assert measured(last) < measured(first) / times
     known = controller.reader._monitor.snapshot()
     assert known.value("join_imbalance", "join") is not None
     assert 20 < controller.joins["join"].row_bytes < 100_000
