@@ -12,6 +12,9 @@ FLAGS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 
+TIMEOUT = 120_000
+"""Milliseconds: no test depends on how fast the machine is."""
+
 
 def require_chromium():
     """Skip a test without Chromium; fail it where Chromium is required."""
@@ -34,20 +37,26 @@ def chromium():
 
 
 class Watched:
-    """A page whose errors are kept."""
+    """A page whose errors are kept, and the addresses of requests to anywhere but the dashboard."""
 
     def __init__(self, browser, address, **options):
         self.context = browser.new_context(**options)
         self.page = self.context.new_page()
-        self.address, self.errors = address, []
+        self.page.set_default_timeout(TIMEOUT)
+        self.address, self.errors, self.elsewhere = address, [], []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        self.page.on("request", self._note)
         self.page.on("requestfailed", lambda request: self.errors.append(f"{request.url}: {request.failure}"))
+
+    def _note(self, request):
+        if not request.url.startswith((self.address, self.address.replace("http", "ws"), "data:", "blob:")):
+            self.elsewhere.append(request.url)
 
     def open(self, path):
         """Open a page, and wait until its web socket is there."""
         self.page.goto(f"{self.address}{path}")
-        self.page.wait_for_function("window.socket?.connected || window.did_handshake", timeout=60_000)
+        self.page.wait_for_function("window.socket?.connected || window.did_handshake", timeout=TIMEOUT)
         return self.page
 
     def text(self, selector):

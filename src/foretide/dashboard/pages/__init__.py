@@ -39,7 +39,16 @@ def add_pages(app: FastAPI, reader: Reader) -> None:
     """Add all pages to the application."""
     logging.getLogger("nicegui").setLevel(logging.ERROR)
     nicegui_app.add_static_files("/static", _STATIC, max_cache_age=3600)
+    nicegui_app.config.quasar_config["loadingBar"]["skipHijack"] = True  # a bar without a name, at each request
     overview.add(reader)
     for name, module in _MODULES.items():
         add_page(reader, name, module.LEAD, module.build)
-    ui.run_with(app, title="Foretide", dark=None, tailwind=False, show_welcome_message=False, reconnect_timeout=10.0)
+    ui.run_with(
+        app,
+        title="Foretide",
+        language="en-US",
+        dark=None,
+        tailwind=False,
+        show_welcome_message=False,
+        reconnect_timeout=10.0,
+    )

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
 from fastapi import Request
 from markupsafe import Markup
-from nicegui import run, ui
+from nicegui import background_tasks, run, ui
+from nicegui.element import Element
 
 from foretide.dashboard.pages.markup import ago, empty, html, join, note
 from foretide.dashboard.reading import Reader
-from foretide.errors import ForetideError
+from foretide.errors import ForetideError, PipelineNotFoundError
+from foretide.status.sources import Entry
 from foretide.status.views.overview import Overview
 
 PERIOD_SECONDS = 1.0
+_PATIENCE_SECONDS = 0.5
+"""A page whose content takes longer is shown without it."""
+
+_FIND_SECONDS = 1.5
+"""Within this time a page of an unknown pipeline is answered with 404. NiceGUI waits 3 s for a page at most."""
+
 PAGES = {
     "topology": "Topology",
     "latency": "Latency",
@@ -42,6 +52,10 @@ _HEAD = (
     '<link rel="stylesheet" href="/static/style.css"><script src="/static/foretide.js"></script>'
     '<meta name="color-scheme" content="light dark">'
 )
+SKELETON = Markup(
+    '<div class="skeleton" role="status" aria-label="The content is being read"><i></i><i></i><i></i></div>'
+)
+"""What stands for content that is being read."""
 
 
 @dataclass
@@ -108,15 +122,14 @@ class Page:
 
 
 @contextmanager
-def frame(title: str, found: Overview | None, page: str) -> Iterator[None]:
+def frame(title: str, entry: Entry | None, page: str) -> Iterator[None]:
     """The head of a page and its menu; the content is made inside."""
     ui.add_head_html(_HEAD)
     ui.page_title(f"{title} · Foretide")
-    name, current = ("", Markup("")) if found is None else (found.name, live(found))
-    ui.html(html(_TOP, name, current), sanitize=False)
+    ui.html(html(_TOP, "" if entry is None else entry.name, ""), sanitize=False)
     items = [("/", "Overview", page == "overview")]
-    if found is not None:
-        items += [(link(found.id, each), words, each == page) for each, words in PAGES.items()]
+    if entry is not None:
+        items += [(link(entry.id, each), words, each == page) for each, words in PAGES.items()]
     chosen = Markup(' aria-current="page"')
     entries = join(html('<a href="{}"{}>{}</a>', to, chosen if is_this else "", words) for to, words, is_this in items)
     with ui.element("div").classes("frame"):
@@ -167,6 +180,38 @@ def _put(shown: dict[str, str], name: str, content: Markup) -> None:
         ui.run_javascript(f"foretide.put({json.dumps(name)}, {json.dumps(str(content))})")
 
 
+Fill = Callable[[], Awaitable[None]]
+
+
+async def fill(work: Fill) -> None:
+    """Make the content of a page. If that takes long, the page is shown at once, and the content when it has been read.
+
+    What cannot be read is said on the page, and tried again until it can.
+    """
+    content = ui.element("div")
+    task = background_tasks.create(_filled(content, work), name="content of a page")
+    await asyncio.wait({task}, timeout=_PATIENCE_SECONDS)
+
+
+async def _filled(content: Element, work: Fill) -> None:
+    with content:
+        loading = Part("loading")
+        loading.create(SKELETON)
+    while not content.is_deleted:
+        with content, ui.element("div") as made:
+            try:
+                await work()
+            except PipelineNotFoundError as error:
+                loading.show(empty("Nothing to show", str(error), "foretide list"))
+            except ForetideError as error:
+                loading.show(empty("This cannot be read now", str(error)))
+            else:
+                loading.show(Markup(""))
+                return
+        made.delete()
+        await asyncio.sleep(PERIOD_SECONDS)
+
+
 Build = Callable[[Page], Awaitable[Update | None]]
 
 
@@ -176,18 +221,33 @@ def add_page(reader: Reader, name: str, lead: str, build: Build) -> None:
     @ui.page(f"/p/{{pipeline}}/{name}")
     async def show(request: Request, pipeline: str) -> None:
         try:
-            found: Overview = await read(reader.overview, pipeline)
-        except ForetideError as error:
+            entry = await _find(reader, pipeline)
+        except PipelineNotFoundError as error:
+            ui.context.client.status_code = HTTPStatus.NOT_FOUND
             with frame(PAGES[name], None, name):
                 ui.html(empty("Nothing to show", str(error), "foretide list"), sanitize=False)
             return
-        with frame(PAGES[name], found, name):
-            top = html('<h1>{}</h1><p class="lead">{}</p><div id="state">{}</div>', PAGES[name], lead, state(found))
-            ui.html(top, sanitize=False)
-            try:
-                update = await build(Page(reader, found, request.query_params))
-            except ForetideError as error:
-                ui.html(empty("This cannot be read now", str(error)), sanitize=False)
-                return
+
+        async def work() -> None:
+            found: Overview = await read(reader.overview, entry.id)
+            update = await build(Page(reader, found, request.query_params))
             if update is not None:
                 keep_current(update, found.id, reader)
+
+        with frame(PAGES[name], entry, name):
+            top = html('<h1>{}</h1><p class="lead">{}</p><div id="state"></div>', PAGES[name], lead)
+            ui.html(top, sanitize=False)
+            await fill(work)
+
+
+async def _find(reader: Reader, pipeline: str) -> Entry:
+    """The pipeline; what was asked for as it is, if it cannot be found out in time, or not now."""
+    unknown = Entry(pipeline, pipeline, "")
+    found = asyncio.ensure_future(read(reader.sources.find, pipeline))
+    await asyncio.wait({found}, timeout=_FIND_SECONDS)
+    try:
+        return found.result() if found.done() else unknown
+    except PipelineNotFoundError:
+        raise
+    except ForetideError:
+        return unknown

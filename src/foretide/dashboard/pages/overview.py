@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from markupsafe import Markup
 from nicegui import ui
 
-from foretide.dashboard.pages.frame import Part, frame, keep_current, link, read
+from foretide.dashboard.pages.frame import Part, fill, frame, keep_current, link, read
 from foretide.dashboard.pages.markup import bar, duration, empty, html, join, note, number, pill, sparkline
 from foretide.dashboard.reading import Reader
 from foretide.dates import local_date
@@ -28,13 +29,17 @@ def add(reader: Reader) -> None:
     async def show() -> None:
         with frame("Overview", None, "overview"):
             ui.html('<h1>Pipelines</h1><div id="state"></div>', sanitize=False)
-            part = Part("overview")
-            part.create(await _content(reader))
+            await fill(partial(_build, reader))
 
-            async def update() -> None:
-                part.show(await _content(reader))
 
-            keep_current(update, None, reader)
+async def _build(reader: Reader) -> None:
+    part = Part("overview")
+    part.create(await _content(reader))
+
+    async def update() -> None:
+        part.show(await _content(reader))
+
+    keep_current(update, None, reader)
 
 
 async def _content(reader: Reader) -> Markup:

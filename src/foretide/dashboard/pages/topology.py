@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from markupsafe import Markup
-from nicegui import ui
 
 from foretide.dashboard.pages.frame import Page, Part, Update, read
 from foretide.dashboard.pages.graph import draw
@@ -14,12 +13,10 @@ LEAD = (
     "Tuples a second on each stream, how busy each operator is, and which of its replicas get tuples. "
     "The busiest operator is the bottleneck; replicas on slow or quarantined workers are red."
 )
-_STYLE = "<style>.down{display:none}@media(max-width:860px){.along{display:none}.down{display:block}}</style>"
 
 
 async def build(page: Page) -> Update:
     """The graph, which moves as the pipeline reports."""
-    ui.add_head_html(_STYLE)
     part = Part("topology")
     part.create(render(await read(page.reader.topology, page.id)))
 

@@ -1,0 +1,24 @@
+"""A dashboard whose reading takes as long as a file exists: `slow_dashboard.py FILE` prints its address."""
+
+import sys
+import time
+from pathlib import Path
+
+from foretide.dashboard.server import address_of, listen, serve
+from foretide.status.sources import Sources
+
+gate = Path(sys.argv[1])
+
+
+def slowly(function):
+    def waiting(*arguments):
+        while gate.exists():
+            time.sleep(0.02)
+        return function(*arguments)
+
+    return waiting
+
+
+Sources.find, Sources.entries = slowly(Sources.find), slowly(Sources.entries)
+listening = listen("127.0.0.1", 0)
+serve(listening, "127.0.0.1", on_start=lambda: print(address_of(listening), flush=True))
