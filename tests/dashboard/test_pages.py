@@ -1,6 +1,7 @@
 """What pages show, as functions from views to HTML; and that each page is served."""
 
 import re
+import urllib.error
 import urllib.request
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from foretide.metrics.metric import Level
 from foretide.status.sources import Sources
 from foretide.status.views.topology import topology as topology_of
 from foretide.status.views.what_if import Question
+from helpers import wait_for
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 
@@ -60,6 +62,17 @@ def test_pages_show_what_the_views_say(reader):
     assert "No answer" in what_if.render(reader.what_if("shop", Question(latency=1e-6)))
 
 
+def test_workers_are_grouped_by_machine_with_what_stands_out_of_it(reader):
+    found, machines = (reader.heat("shop", level) for level in (Level.WORKER, Level.MACHINE))
+    assert found.hosts == ("host-a", "host-b")
+    shown = workers.render(found, machines)
+    first, second = shown.split('<tr class="machine">')[1:]
+    assert ("host-a" in first, 'class="pill slow"' in first, '<th scope="row">0</th>' in first) == (True, True, True)
+    assert ("host-b" in second, 'class="pill' in second, '<th scope="row">1</th>' in second) == (True, False, True)
+    unknown = replace(found, hosts=(HOSTILE, ""))
+    assert "<img" not in workers.render(unknown, machines)
+
+
 def test_where_there_is_nothing_a_page_says_what_would_change_that():
     assert "foretide run url-count" in overview.render([])
     assert "foretide demo join" in joins.render([])
@@ -98,5 +111,17 @@ def test_every_page_is_served_and_one_of_an_unknown_pipeline_says_so(tmp_path, m
                 assert answer.status == 200
                 assert "cannot be read" not in text
                 assert answer.headers["x-frame-options"] == "DENY"
-        with urllib.request.urlopen(f"{address}/p/nobody/latency", timeout=60) as answer:
-            assert "there is no pipeline" in answer.read().decode()
+        polling = f"{address}/_nicegui_ws/socket.io/?EIO=4&transport=polling"
+        assert fetch(polling)[0] == 403
+        status, text = wait_for(lambda: (found := fetch(f"{address}/p/nobody/latency"))[0] == 404 and found)
+        assert (status, "there is no pipeline" in text) == (404, True)
+
+
+def fetch(address):
+    """The status and the text of a page, whatever they are."""
+    try:
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()

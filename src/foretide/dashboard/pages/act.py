@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import get_args
 
 from markupsafe import Markup
 from nicegui import ui
 
+from foretide.control.world.setup import Quantile, Target
 from foretide.dashboard.access import token_file
 from foretide.dashboard.pages.frame import Page, Part, Update, read
 from foretide.dashboard.pages.markup import empty, html, join, number, pill
 from foretide.status.views.seen import Seen
-from foretide.status.views.topology import WorkerView, topology
+from foretide.status.views.topology import OperatorView, WorkerView, topology
 
 LEAD = (
     "What you set here is held against the control loop until you release it, and kept as a decision by hand. "
@@ -42,11 +45,24 @@ async def build(page: Page) -> Update | None:
     forms.create(render_forms(seen))
     ui.run_javascript("foretide.keptToken()")
 
+    known = _known(seen)
+
     async def update() -> None:
+        nonlocal known
         seen = await read(page.reader.seen, page.id)
         held.show(render_held(seen))
+        if _known(seen) != known:  # not each second: what somebody types stays
+            known = _known(seen)
+            forms.show(render_forms(seen))
 
     return update
+
+
+def _known(seen: Seen) -> tuple[object, ...]:
+    """What can be steered."""
+    view = topology(seen)
+    places = tuple((each.id, each.host) for each in view.workers if each.state != "gone")
+    return tuple(each.edge for each in view.operators), tuple(_spouts(seen)), places
 
 
 def _token() -> Markup:
@@ -131,6 +147,7 @@ def render_forms(seen: Seen) -> Markup:
         forms.append(_form(seen.id, "replicas", f"Replicas of {each.edge}", "Set", fields))
     forms.append(_target_form(seen))
     forms += [_admission_form(seen, name) for name in _spouts(seen)]
+    forms.append(_restart_form(seen, edges))
     return html(
         '<div class="columns">{}</div><section class="panel" style="margin-top:18px"><h2>'
         "Workers and hosts</h2>{}</section>",
@@ -152,35 +169,59 @@ def _hidden(name: str, value: str) -> Markup:
     return html('<input type="hidden" name="{}" value="{}">', name, value)
 
 
-def _form(pipeline: str, action: str, title: str, label: str, fields: Markup) -> Markup:
+def _form(pipeline: str, action: str, title: str, label: str, fields: Markup, *, holds: bool = True) -> Markup:
     return html(
-        '<section class="panel"><h2>{title}</h2><form class="order" data-action="{action}" data-pipeline="{pipeline}" '
-        'data-words="{title}?" aria-label="{title}">{fields}{hold}<div><button class="main">{label}</button>'
-        "</div></form>"
-        "</section>",
+        '<section class="panel" data-key="{title}"><h2>{title}</h2><form class="order" data-action="{action}" '
+        'data-pipeline="{pipeline}" data-words="{title}?" aria-label="{title}">{fields}{hold}'
+        '<div><button class="main">{label}</button></div></form></section>',
         title=title,
         action=action,
         pipeline=pipeline,
         fields=fields,
-        hold=html(_HOLD),
+        hold=html(_HOLD) if holds else Markup(""),
         label=label,
     )
 
 
 def _target_form(seen: Seen) -> Markup:
     control = None if seen.state is None else seen.state.control
-    target = None if control is None else control.target
-    latency = "" if target is None or target.latency is None else f"{target.latency:g}"
-    budget = "" if target is None or target.budget is None else str(target.budget)
+    target = Target() if control is None else control.target
+    options = join(
+        html("<option{}>{}</option>", Markup(" selected") if each == target.quantile else "", each)
+        for each in get_args(Quantile)
+    )
     fields = html(
-        '<div class="pair"><label>latency in seconds, or none<input name="latency" '
-        'data-kind="number-or-none" value="{}">'
-        '</label><label>budget of processors, or none<input name="budget" data-kind="number-or-none" '
+        '<div class="pair"><label>latency in seconds, or none<input name="latency" data-kind="number-or-none" '
+        'value="{}"></label><label>of<select name="quantile">{}</select></label>'
+        '<label>give back below, in seconds<input name="relaxed" data-kind="number" type="number" min="0" step="any" '
+        'value="{}"></label><label>budget of processors, or none<input name="budget" data-kind="number-or-none" '
         'value="{}"></label></div>',
-        latency,
-        budget,
+        "" if target.latency is None else f"{target.latency:g}",
+        options,
+        f"{target.relaxed:g}" if target.relaxed else "",
+        "" if target.budget is None else str(target.budget),
     )
     return _form(seen.id, "target", "Target", "Change", fields)
+
+
+def _restart_form(seen: Seen, edges: Sequence[OperatorView]) -> Markup:
+    pools = join(
+        html(
+            '<label>tasks behind {} (now {})<input name="{}" data-kind="pool" type="number" min="1" '
+            'inputmode="numeric"></label>',
+            each.edge,
+            each.pool,
+            each.edge,
+        )
+        for each in edges
+    )
+    fields = html(
+        '<p class="soft small">From its checkpoint, for what cannot be changed while it runs. Empty: as it is.</p>'
+        '<label>reason<input name="reason" maxlength="200"></label><div class="pair"><label>partitions of the state'
+        '<input name="state_partitions" data-kind="number" type="number" min="1" inputmode="numeric"></label>{}</div>',
+        pools,
+    )
+    return _form(seen.id, "restart", "Restart the query", "Restart", fields, holds=False)
 
 
 def _admission_form(seen: Seen, spout: str) -> Markup:
@@ -200,6 +241,8 @@ def _places(seen: Seen, workers: tuple[WorkerView, ...]) -> Markup:
     places += [(host, f"all of host {host}") for host in sorted({each.host for each in workers if each.host})]
     options = join(html('<option value="{}">{}</option>', place, words) for place, words in places)
     return html(
+        '<p class="soft">A drained executor or host gets no more tasks, as one that the control loop quarantines: '
+        "this is quarantine by hand, and only you end it.</p>"
         '<form class="order" data-action="drain" data-pipeline="{}" data-words="Take this place out of service?" '
         'aria-label="Drain"><label>executor or host<select name="place">{}</select></label>{}'
         '<div><button class="main">Drain</button></div></form>',

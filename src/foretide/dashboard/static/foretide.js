@@ -11,6 +11,7 @@ const foretide = (() => {
       return;
     }
     if (now.nodeType !== Node.ELEMENT_NODE) return;
+    if (now.dataset.key !== wanted.dataset.key) return now.replaceWith(wanted);
     for (const { name } of [...now.attributes]) if (!wanted.hasAttribute(name) && name !== "open") now.removeAttribute(name);
     for (const { name, value } of wanted.attributes) if (now.getAttribute(name) !== value) now.setAttribute(name, value);
     children(now, wanted);
@@ -51,7 +52,7 @@ const foretide = (() => {
       else if (kind === "number-or-none") order[field.name] = text === "none" ? "none" : Number(text);
       else if (kind === "rows") order[field.name] = text === "none" ? null : Number(text);
       else if (kind === "ratio") order[field.name] = text.split(":").map(Number);
-      else if (kind === "flag") order[field.name] = text === "true";
+      else if (kind === "pool") order.pools = { ...order.pools, [field.name]: Number(text) };
       else order[field.name] = text;
     }
     return order;

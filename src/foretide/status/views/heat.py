@@ -9,6 +9,7 @@ from statistics import median
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level, Metric
 from foretide.status.views.seen import Seen
+from foretide.status.views.topology import hosts_of
 
 MAIN: dict[Level, tuple[str, ...]] = {
     Level.WORKER: (
@@ -49,23 +50,30 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A row of cells for each subject, in the order of the features."""
+    """A row of cells for each subject, in the order of the features.
+
+    Attributes:
+        hosts: The machine of each subject; empty where it is not known. Workers of a machine follow each other.
+    """
 
     level: Level
     features: tuple[Feature, ...]
     subjects: tuple[str, ...]
+    hosts: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
 
 def heat_map(seen: Seen, level: Level) -> HeatMap:
     """The main features of all workers, or of all machines."""
     values = {name: found for name in MAIN[level] if (found := seen.of(name))}
-    subjects = tuple(sorted({subject for found in values.values() for subject in found}, key=lambda s: (len(s), s)))
+    known = {subject for found in values.values() for subject in found}
+    hosts = hosts_of(seen) if level is Level.WORKER else {name: name for name in known}
+    subjects = tuple(sorted(known, key=lambda name: (hosts.get(name, ""), len(name), name)))
     features = tuple(_feature(CATALOGUE[name]) for name in values)
     rows = tuple(
         tuple(_cell(CATALOGUE[name], subject, found) for name, found in values.items()) for subject in subjects
     )
-    return HeatMap(level, features, subjects, rows)
+    return HeatMap(level, features, subjects, tuple(hosts.get(name, "") for name in subjects), rows)
 
 
 def _feature(metric: Metric) -> Feature:

@@ -177,7 +177,7 @@ def _stream(seen: Seen, source: str, target: str, flows: Sequence[tuple[str, str
 
 def _workers(seen: Seen) -> tuple[WorkerView, ...]:
     slowness = {**seen.of(SLOWNESS), **seen.of(RUNNING_SLOWNESS)}
-    hosts = _hosts(seen)
+    hosts = hosts_of(seen)
     names = sorted({*hosts, *slowness}, key=lambda name: (len(name), name))
     return tuple(
         WorkerView(
@@ -191,7 +191,8 @@ def _workers(seen: Seen) -> tuple[WorkerView, ...]:
     )
 
 
-def _hosts(seen: Seen) -> Mapping[str, str]:
+def hosts_of(seen: Seen) -> Mapping[str, str]:
+    """The machine of each worker."""
     control = None if seen.state is None else seen.state.control
     if control is not None and control.workers:
         return control.workers
