@@ -1,7 +1,8 @@
 """What 20 live clients of a dashboard cost the pipeline: CPU time of its driver and JVM for each million rows.
 
-The dashboard and its clients are processes of their own, and only the pipeline's is counted. Each client reads a stream
-of events, and the topology once a second, as an open page does. Windows with and without clients take turns in one run.
+The dashboard and its clients are processes of their own, and only the pipeline's is counted. Half of the clients are
+open pages in a browser, which their web sockets keep current; each of the others reads a stream of events, and the
+topology once a second. Windows with and without clients take turns in one run.
 """
 
 from __future__ import annotations
@@ -17,14 +18,20 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from playwright.sync_api import WebSocket, sync_playwright
 
 import foretide as ft
 from benchmarks.control_cost import cpu_seconds
 from benchmarks.monitoring import topology
 
 CLIENTS = 20
+OPEN_PAGES = 10
+SHOWN = ("topology", "latency", "decisions", "workers", "forecast")
+CHROMIUM = os.environ.get("FORETIDE_CHROMIUM", "/usr/bin/chromium")
 WARM_UP = 5
 _NOT_THE_PIPELINE = "other processes"
 
@@ -115,25 +122,45 @@ def _clients(address: str | None, answers: list[int]) -> Iterator[None]:
 
 
 def be_clients(address: str) -> None:
-    """Read as 20 open pages do, until a line comes in; then say how many answers there were."""
+    """Read as open pages and other clients do, until a line comes in; then say how many answers there were."""
     with urllib.request.urlopen(f"{address}/api/v1/pipelines") as answer:
         (found,) = json.load(answer)
-    base, ended, counts = f"{address}/api/v1/pipelines/{found['id']}", threading.Event(), [0] * CLIENTS
-
-    def live(number: int) -> None:
-        with urllib.request.urlopen(f"{base}/events") as events:
-            while not ended.wait(1.0):
-                events.readline()
-                with urllib.request.urlopen(f"{base}/topology") as answer:
-                    counts[number] += bool(json.load(answer)["operators"])
-
-    threads = [threading.Thread(target=live, args=(number,), daemon=True) for number in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
-    print("ready", flush=True)
-    sys.stdin.readline()
-    ended.set()
+    ended, counts = threading.Event(), [0] * CLIENTS
+    threading.Thread(target=lambda: (sys.stdin.readline(), ended.set()), daemon=True).start()
+    base = f"{address}/api/v1/pipelines/{found['id']}"
+    for number in range(OPEN_PAGES, CLIENTS):
+        threading.Thread(target=_read_streams, args=(base, ended, counts, number), daemon=True).start()
+    _open_pages(f"{address}/p/{found['id']}", ended, counts)
     print(sum(counts), flush=True)
+
+
+def _read_streams(base: str, ended: threading.Event, counts: list[int], number: int) -> None:
+    with urllib.request.urlopen(f"{base}/events") as events:
+        while not ended.wait(1.0):
+            events.readline()
+            with urllib.request.urlopen(f"{base}/topology") as answer:
+                counts[number] += bool(json.load(answer)["operators"])
+
+
+def _open_pages(base: str, ended: threading.Event, counts: list[int]) -> None:
+    """Pages in a browser; what comes over their web sockets is counted."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        pages = [browser.new_page() for _ in range(OPEN_PAGES)]
+        for number, page in enumerate(pages):
+            page.on("websocket", partial(_count, counts, number))
+            page.goto(f"{base}/{SHOWN[number % len(SHOWN)]}")
+        print("ready", flush=True)
+        while not ended.is_set():
+            pages[0].wait_for_timeout(200)
+        browser.close()
+
+
+def _count(counts: list[int], number: int, socket: WebSocket) -> None:
+    def received(_: str | bytes) -> None:
+        counts[number] += 1
+
+    socket.on("framereceived", received)
 
 
 if __name__ == "__main__":
