@@ -10,7 +10,17 @@ import pytest
 
 import foretide as ft
 from foretide.apps.app import APPS, Load, find_app
-from foretide.apps.experiment import _closed, is_over, last_committed, replay_of, verify, verify_stopped
+from foretide.apps.experiment import (
+    _closed,
+    compared,
+    is_over,
+    last_committed,
+    last_planned,
+    replay_of,
+    updates_of,
+    verify,
+    verify_stopped,
+)
 from foretide.topology.validate import find_problems
 from helpers import wait_for
 
@@ -74,6 +84,25 @@ def test_the_last_committed_offset_is_read_from_the_checkpoint(tmp_path):
     for name in ("9", "10", ".10.crc"):
         (tmp_path / "commits" / name).touch()
     assert last_committed(tmp_path).end["row"] == 1000
+    assert last_planned(tmp_path).end["row"] == 1100
+
+
+def test_after_a_batch_that_was_cut_off_each_result_is_as_before_it_or_as_after_it():
+    def counts(zone=None, **words):
+        times = pd.to_datetime([0] * len(words), unit="s", utc=bool(zone))
+        return pd.DataFrame({"window": times, "word": list(words), "times": list(words.values())})
+
+    committed, planned = counts("UTC", a=1, b=2, c=3), counts("UTC", a=5, b=2, c=9, d=1, e=1)
+
+    def judged(found):
+        return compared(6, updates_of(committed, planned, found, ["window", "word"]), found)
+
+    assert judged(counts(a=5, b=2, c=3, d=1)).exact  # a and d were written before the batch was cut off
+    assert judged(counts(a=1, b=2, c=3)).exact
+    assert judged(counts(a=5, b=2, c=9, d=1, e=1)).exact
+    lost, wrong = judged(counts(a=5, c=3)), judged(counts(a=5, b=2, c=4))
+    assert (lost.missing, lost.surplus) == (1, 0)
+    assert (wrong.missing, wrong.surplus) == (1, 1)
 
 
 @pytest.mark.parametrize("name", ["url-count", "continuous-queries"])

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from foretide.apps.taxi_join import JoinOutcome
 from foretide.cli.main import app
-from foretide.cli.running import application, demo_join, preflight
+from foretide.cli.running import application, demo, demo_join, preflight
 from foretide.cli.running.preflight import only_run, run_folder
 from foretide.cli.running.run import driver_command, wanted_target
 from foretide.cli.running.run_app import SayDecisions
@@ -92,7 +92,7 @@ def refused(capsys, *arguments):
         (("run", "--output", "x" * 300), "File name too long"),
         (("run", "--set", "run.monitoring=false", "--latency", "1s"), "the control loop rests on what is measured"),
         (("run", "--max-restarts", "3"), "--max-restarts requires --supervise"),
-        (("run", "word-count", "--kafka"), "'word-count' has no form for Kafka and real-time mode"),
+        (("run", "continuous-queries", "--kafka"), "'continuous-queries' has no form for Kafka and real-time mode"),
         (("run", "--kafka", "--supervise"), "--supervise requires the replayed load"),
         (("run", "--kafka", "--client-config", "x"), "--client-config requires --servers"),
         (("run", "--servers", "127.0.0.1:9", "--client-config", "x"), "No such file or directory"),
@@ -151,6 +151,16 @@ def test_a_refused_run_leaves_no_temporary_folder(capsys, monkeypatch, tmp_path)
     assert not list((tmp_path / "tmp").iterdir())
 
 
+def test_where_the_connector_cannot_be_had_the_demonstration_shows_micro_batches(capsys, monkeypatch):
+    monkeypatch.setattr(demo, "check_connector", lambda: "Spark's Kafka connector is not in /jars")
+    with pytest.raises(SystemExit):
+        app(["demo", "url-count"])
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "Real-time mode cannot be shown: Spark's Kafka connector is not in /jars"
+    assert said[1] == "Micro-batch mode is shown instead."
+    assert said[2] == "Starting Spark on local-cluster[2,1,1024] ..."
+
+
 def test_sound_options_start_spark_and_its_failure_is_one_sentence(capsys, monkeypatch):
     def fail(*_, **__):
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
@@ -190,12 +200,6 @@ def test_the_environment_and_the_settings_file_ask_for_a_control_loop_too(monkey
     Path("foretide.toml").unlink()
     monkeypatch.setenv("FORETIDE_TARGET__LATENCY", "3s")
     assert wanted_target(chosen_settings(), None) == Target(3.0)
-
-
-def test_the_end_of_a_run_says_whether_the_target_was_held():
-    held = application.target_verdict("p99", 6.0, 5.94, held=True, batches=9)
-    assert held == "target p99 below 6 s: held, measured 5.94 s over all tuples; missed in 0 of 9 batches"
-    assert "unknown" in application.target_verdict("p99", 6.0, None, held=None)
 
 
 def test_the_latency_of_a_run_weighs_each_batch_by_its_rows():

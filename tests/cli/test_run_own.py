@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 import foretide.__main__
 from foretide.cli.main import app
-from foretide.cli.running.own_topology import find_topology, parse_sink
+from foretide.cli.running.own_topology import find_topology, parse_sink, settings_for
 from foretide.cli.running.script import run_as_main
+from foretide.cli.settings import chosen_settings
 from foretide.control_folder.folder import ControlFolder
 from foretide.errors import PipelineNotFoundError, TopologyError
 from foretide.topology.graph import Topology
@@ -82,11 +83,18 @@ def test_a_program_runs_as_it_is_and_its_queries_are_controlled(home, submitted)
         start = [str(submit), "--conf", "spark.excludeOnFailure.application.enabled=false", foretide.__main__.__file__]
     else:
         start = [sys.executable, "-m", "foretide"]
-    ran = python(*start, "run", "--policy", "bypass", "job.py", "--json", str(home / "ck"), folder=home)
+    options = ["--policy", "bypass", "--latency", "30s", "--summary", "end.json"]
+    ran = python(*start, "run", *options, "job.py", "--json", str(home / "ck"), folder=home)
     assert ran.returncode == 7, ran.stderr
     assert f"argv ['--json', '{home}/ck'] __main__ beside" in ran.stdout
     assert f"conf 7s {'false' if submitted else 'true'}" in ran.stdout
     assert "loop advise ('bypass',) job-rate-micro-batch" in ran.stdout
+    said = ran.stderr.partition("foretide: query 'job-rate-micro-batch'\n")[2].splitlines()
+    assert said[0].startswith("  target p99 below 30 s: ")
+    assert "  changes by the control loop: none" in said
+    (told,) = json.loads((home / "end.json").read_text())["queries"]
+    assert (told["query"], told["target"]["seconds"]) == ("job-rate-micro-batch", 30.0)
+    assert told["control"]["account"][0] == "changes by the control loop: none"
 
 
 @pytest.mark.spark
@@ -96,12 +104,17 @@ def test_a_topology_of_ones_own_is_run_until_it_is_stopped(home, monkeypatch):
     options = ["--output", "out", "--sink", "json:out/rows"]
     with subprocess.Popen([*command, *options], cwd=home, env=environment(), stdout=-1, stderr=-1, text=True) as ran:
         status = ControlFolder(str(home / "out" / "checkpoint" / "foretide")).status
-        wait_for(lambda: ran.poll() is not None or (status.control() is not None and status.pipeline() is not None))
+        wait_for(lambda: ran.poll() is not None or (status.control() is not None and status.control().record.measured))
         assert CliRunner().invoke(app, ["stop", "shop"]).exit_code == 0
         out, errors = ran.communicate(timeout=300)
     assert ran.returncode == 0, errors
     assert json.loads(out)["topology"] == "shop"
     assert json.loads(out)["rows"] > 0
+    target, record = json.loads(out)["target"], json.loads(out)["control"]["record"]
+    assert (target["quantile"], target["seconds"], target["missed"]) == ("p99", 30.0, 0)
+    assert 0 < target["measured"] == record["measured"]
+    assert json.loads(out)["control"]["account"][0].startswith("changes by the control loop: ")
+    assert "target p99 below 30 s: " in errors
     assert list((home / "out" / "rows").rglob("*.json"))
 
 
@@ -137,8 +150,54 @@ def test_a_topology_is_found_as_an_object_or_by_a_function(home):
 def test_sinks_are_named_by_kind_and_place(home):
     assert parse_sink("parquet:out").path == "out"
     assert parse_sink("table:clicks").name == "clicks"
-    for wrong in ("parquet", "orc:out", "json:"):
+    kafka = parse_sink("kafka:a:9092,b:9092/clicks-{stream}", {"kafka.security.protocol": "SSL"})
+    assert (kafka.servers, kafka.topic_of("out")) == ("a:9092,b:9092", "clicks-out")
+    assert kafka.options == {"kafka.security.protocol": "SSL"}
+    for wrong in ("parquet", "orc:out", "json:", "kafka:a:9092", "kafka:/clicks", "kafka:a:9092/"):
         assert CliRunner().invoke(app, ["run", "own_jobs:shop", "--sink", wrong]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--mode", "real-time"), 2, "real-time mode requires --sink kafka:SERVERS/TOPIC"),
+        (("--set", "run.mode=real-time"), 2, "real-time mode requires --sink kafka:SERVERS/TOPIC"),
+        (("--mode", "real-time", "--sink", "json:out"), 1, "real-time mode cannot write to Json"),
+        (("--mode", "real-time", "--sink", "kafka:a:9092/out"), 1, "real-time mode cannot read Rate"),
+        (("--client-config", "job.py"), 2, "--client-config requires --sink"),
+        (("--sink", "json:out", "--client-config", "client.properties"), 2, "--client-config requires --sink"),
+        (("--master", "here"), 2, "--master must be a master URL of Spark"),
+    ],
+)
+def test_what_a_mode_cannot_do_is_refused_before_spark_starts(home, options, code, said):
+    (home / "client.properties").write_text("security.protocol=SSL\n")
+    shown = CliRunner().invoke(app, ["run", "own_jobs:shop", *options], env={"COLUMNS": "200"})
+    assert shown.exit_code == code
+    assert said in shown.output
+    assert "Starting Spark" not in shown.output
+
+
+@pytest.mark.parametrize(
+    ("sets", "sink", "guarantee"),
+    [
+        ([], None, "exactly-once"),
+        ([], "json:out", "exactly-once"),
+        ([], "console", "at-least-once"),
+        ([], "kafka:a:9092/out", "at-least-once"),
+        (["run.mode=real-time"], "kafka:a:9092/out", "at-least-once"),
+        (["run.guarantee=exactly-once"], "kafka:a:9092/out", "exactly-once"),
+        (["run.guarantee=none", "run.mode=real-time"], "kafka:a:9092/out", "none"),
+    ],
+)
+def test_the_guarantee_is_what_the_sink_can_give_unless_it_is_set(sets, sink, guarantee):
+    found = settings_for(chosen_settings(sets=sets), None if sink is None else parse_sink(sink))
+    assert found.guarantee == guarantee
+
+
+def test_a_summary_that_cannot_be_written_is_refused_before_the_program_runs(home):
+    shown = CliRunner().invoke(app, ["run", "--summary", "none/end.json", "job.py"])
+    assert shown.exit_code == 2
+    assert "the folder 'none' does not exist" in shown.output
 
 
 @pytest.mark.parametrize(

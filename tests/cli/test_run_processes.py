@@ -5,46 +5,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-from contextlib import contextmanager
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.processes import pipeline_of, running
+from foretide.cli.main import app
 from foretide.control_folder.folder import ControlFolder
 from foretide.control_folder.supervision import read_supervisor
 from foretide.probes.process import read_stat
-from foretide.runtime.shutdown import descendants, kill_all
+from foretide.runtime.shutdown import descendants
 from foretide.status.pipelines import list_running, read_state
-from helpers import environment, wait_for
+from helpers import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.apart]
-
-
-@contextmanager
-def running(*arguments, **variables):
-    """A command; nothing of it is left afterwards, whatever becomes of the test."""
-    command = [sys.executable, "-m", "foretide", *map(str, arguments)]
-    pipe = subprocess.PIPE
-    env = {**environment(), **variables}
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env) as process:
-        try:
-            yield process
-        finally:
-            kill_all(descendants(process.pid))
-            process.kill()
-
-
-def pipeline_of(process):
-    """The pipeline that a command runs, after its first batches."""
-
-    def found():
-        if process.poll() is not None:
-            pytest.fail(process.communicate()[1])
-        states = {each: ControlFolder(each.control_folder).status.pipeline() for each in list_running()}
-        return [each for each, status in states.items() if status is not None and status.batch >= 1]
-
-    return wait_for(found)[0]
 
 
 def driver_after(batch, folder, process):
@@ -106,6 +80,23 @@ def test_a_demonstration_that_is_ended_by_sigterm_leaves_nothing(tmp_path, tempo
     assert not report.exists()
 
 
+def test_a_demonstration_that_is_stopped_is_judged_by_the_rows_that_it_took(tmp_path):
+    """The run that would have followed is left out."""
+    files = ("--plot", tmp_path / "plot.png", "--report", tmp_path / "report.html")
+    load = ("--mode", "micro-batch", "--duration", "10m", "--rate", "100")
+    with running("demo", "url-count", *load, *files, "--json") as process:
+        pipeline_of(process, "demo-url-count")
+        assert CliRunner().invoke(app, ["stop", "demo-url-count"]).exit_code == 0
+        printed, said = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    (run,) = json.loads(printed)
+    assert (run["run"], run["stopped"], run["control"]) == ("control off", True, None)
+    found = run["verification"]
+    assert (found["missing"], found["surplus"]) == (0, 0)
+    assert 0 < found["handed_out"] < 60_000
+    assert "executor 0 is slowed down" not in said
+
+
 def test_a_supervised_driver_that_is_killed_comes_back_and_loses_nothing(tmp_path):
     folder = tmp_path / "out" / "checkpoint" / "foretide"
     arguments = ("run", "url-count", "--duration", "20s", "--rate", "300", "--output", tmp_path / "out")
@@ -128,20 +119,3 @@ def test_a_supervised_driver_that_is_killed_comes_back_and_loses_nothing(tmp_pat
     assert summary["result_rows"] == summary["expected_rows"] > 0
     assert "the driver was killed by SIGKILL; it is started again from its checkpoint in 1 s" in said
     assert read_supervisor(folder).ended
-
-
-def test_an_application_runs_from_kafka_to_kafka_in_micro_batches(broker, tmp_path):
-    """With routes that change midway, a plot, and every result once."""
-    load = ("--duration", "5s", "--rate", "200", "--servers", broker.address)
-    files = ("--output", tmp_path / "out", "--plot", tmp_path / "plot.png")
-    with running("run", "url-count", *load, *files, "--json") as process:
-        printed, said = process.communicate(timeout=600)
-    assert process.returncode == 0, said
-    summary = json.loads(printed)
-    assert (summary["rows_handed_out"], summary["missing"], summary["surplus"]) == (1000, 0, 0)
-    assert summary["result_rows"] == summary["expected_rows"] > 0
-    assert set(summary["topics"]) == {"input", "count", "dead_letters"}
-    assert summary["latency_ms"]["p99"] >= summary["latency_ms"]["p50"] > 0
-    assert "in micro-batch mode" in said
-    assert ">> extract is split 7:3:2: in force in a batch after" in said
-    assert (tmp_path / "plot.png").stat().st_size > 10_000

@@ -73,11 +73,18 @@ def origin_of(pipeline: Pipeline) -> float:
 
 
 def last_committed(checkpoint: Path) -> SourceRange | None:
-    """What the source of a query had handed out by its last committed batch; None if there is none.
+    """What the source of a query had handed out by its last committed batch; None if there is none."""
+    return _handed_out(checkpoint, "commits")
 
-    Spark writes an offset for each place in the plan that reads the source.
-    """
-    batches = [int(each.name) for each in (checkpoint / "commits").glob("*") if each.name.isdigit()]
+
+def last_planned(checkpoint: Path) -> SourceRange | None:
+    """The same by the last batch that was planned, which a stop may have cut off."""
+    return _handed_out(checkpoint, "offsets")
+
+
+def _handed_out(checkpoint: Path, log: str) -> SourceRange | None:
+    """By the last batch in one of Spark's logs. Spark writes an offset for each place in the plan that reads it."""
+    batches = [int(each.name) for each in (checkpoint / log).glob("*") if each.name.isdigit()]
     if not batches:
         return None
     _version, _metadata, *offsets = (checkpoint / "offsets" / str(max(batches))).read_text("utf-8").splitlines()
@@ -133,6 +140,22 @@ def _closed(expected: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
     return closed
 
 
+def updates_of(committed: pd.DataFrame, planned: pd.DataFrame, found: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """The results that have to be there after a batch that was cut off: each is as before that batch, or as after it.
+
+    Args:
+        committed: The results of the rows that were committed.
+        planned: Those with the rows of the batch that was cut off.
+        found: The results that are there.
+        keys: The columns that tell one result from another.
+    """
+    import pandas as pd  # noqa: PLC0415 - takes a while to load
+
+    before, after = _plain(committed), _plain(found).merge(_plain(planned))
+    unchanged = ~before.set_index(keys).index.isin(after.set_index(keys).index)
+    return pd.concat([before[unchanged], after])
+
+
 def compared(handed_out: int, expected: pd.DataFrame, found: pd.DataFrame) -> Verification:
     """How the rows that were found compare with those that were expected."""
     wanted, written = _multiset(expected), _multiset(found)
@@ -144,12 +167,17 @@ def _first_taken(pipeline: Pipeline) -> SourceRange:
 
 
 def _multiset(frame: pd.DataFrame) -> Counter[tuple[Any, ...]]:
+    return Counter(_plain(frame).itertuples(index=False, name=None))
+
+
+def _plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same with times as microseconds, whatever their type and zone."""
     plain = frame.copy()
     for name in plain.columns:
         if str(plain[name].dtype).startswith("datetime64"):
             stamps = plain[name].dt.tz_localize(None) if plain[name].dt.tz is not None else plain[name]
             plain[name] = stamps.astype("datetime64[us]").astype("int64")
-    return Counter(plain.itertuples(index=False, name=None))
+    return plain
 
 
 _BUSY = """

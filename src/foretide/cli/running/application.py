@@ -31,7 +31,6 @@ from foretide.cli.console import Console
 from foretide.cli.progress import progress
 from foretide.control.world.setup import Quantile, Target
 from foretide.errors import EnvironmentNotReadyError, ForetideError, PipelineFailedError
-from foretide.formatting import format_duration
 from foretide.metrics.audit import AuditFailure
 from foretide.metrics.batch import BatchReport, SourceRange
 from foretide.reports.plots import BatchRow
@@ -210,6 +209,12 @@ class AppRun:
             cause = masked(str(error).strip().split("\n", maxsplit=1)[0]) or type(error).__name__
             raise PipelineFailedError(name, self.pipeline.last_batch, cause) from error
 
+    def stop_and_ask(self) -> bool:
+        """As `stop`; whether the pipeline had ended before all rows were processed, because of `foretide stop`."""
+        has_ended = not self.pipeline.running
+        self.stop()
+        return has_ended and not self.finished
+
     def verify(self) -> Verification:
         """Compare the output, row by row, with the rows that have to be there."""
         return verify(
@@ -250,21 +255,6 @@ def weighted_quantile(parts: Sequence[tuple[Any, int]], quantile: Quantile) -> f
     below = np.cumsum(weights[order])
     level = float(quantile[1:]) / 100 * below[-1]
     return float(values[order][min(len(values) - 1, int(np.searchsorted(below, level - _ROUNDING * below[-1])))])
-
-
-def target_verdict(
-    quantile: str, seconds: float, measured: float | None, held: bool | None, batches: int = 0, missed: int = 0
-) -> str:
-    """Whether a latency target was held over a whole run.
-
-    >>> target_verdict("p99", 1.0, 5.93, False, batches=40, missed=12)
-    'target p99 below 1 s: MISSED, measured 5.93 s over all tuples; missed in 12 of 40 batches'
-    """
-    target = f"target {quantile} below {format_duration(seconds)}"
-    if measured is None:
-        return f"{target}: unknown, no latency was measured"
-    share = f"; missed in {missed:,} of {batches:,} batches" if batches else ""
-    return f"{target}: {'held' if held else 'MISSED'}, measured {format_duration(measured)} over all tuples{share}"
 
 
 def warm_up(

@@ -20,12 +20,13 @@ from rich.table import Table
 from foretide.apps.app import APPS, Load, find_app
 from foretide.apps.experiment import Verification, cpu_hog, origin_of, pin, pin_executors
 from foretide.cli.console import Console, DurationOption, JsonOption, PlotOption, print_json
-from foretide.cli.running.application import AppRun, spark_session, target_verdict, warm_up
+from foretide.cli.running.application import AppRun, spark_session, warm_up
 from foretide.cli.running.beside import DashboardOption, dashboard_beside
 from foretide.cli.running.demo_foresight import foresight
 from foretide.cli.running.demo_join import check_demo_plot, join
 from foretide.cli.running.demo_real_time import check_connector, show_real_time
 from foretide.cli.running.demo_report import DEFAULT_REPORT, ReportOption, check_report, write_report
+from foretide.cli.running.ending import control_data, show_exactness, show_target, stopped_line
 from foretide.cli.running.preflight import (
     SPARK_LOG,
     check_home,
@@ -63,12 +64,14 @@ app = typer.Typer(help="Run a demonstration.", no_args_is_help=True)
 
 @dataclass
 class DemoRun:
-    """One of the two runs."""
+    """One of the two runs. `stopped` is what is said if `foretide stop` has ended it."""
 
     name: str
     batches: list[BatchRow]
     decisions: list[tuple[float, str]] = field(default_factory=list)
     forecasts: list[tuple[float, float]] = field(default_factory=list)
+    controller: Controller | None = None
+    stopped: str | None = None
     verification: Verification | None = None
     target: dict[str, Any] | None = None
 
@@ -137,14 +140,16 @@ def url_count(
         for name, controlled in (("off", False), ("on", True)):
             tell(folder / name / "checkpoint" / "foretide")
             runs.append(_run(spark, folder / name, disturbances, rate, cores, console, controlled=controlled))
-        write_report({run.name: folder / name for run, name in zip(runs, ("off", "on"), strict=True)}, report, console)
+            if runs[-1].stopped is not None:
+                break
+        write_report({run.name: folder / name for run, name in zip(runs, ("off", "on"), strict=False)}, report, console)
     if plot is not None:
         _draw(runs, disturbances, plot, console)
     if as_json:
         print_json([_to_data(run, disturbances) for run in runs])
     else:
         _conclude(runs, disturbances, console)
-    if not all(run.verification and run.verification.exact for run in runs):
+    if not all(run.verification is None or run.verification.exact for run in runs):
         raise typer.Exit(1)
 
 
@@ -170,14 +175,14 @@ def _run(
     with AppRun.start(spark, find_app(_APP), load, folder, name=_NAME) as replay:
         run = DemoRun("control on" if controlled else "control off", replay.batches)
         console.rule(f"{run.name}: {APPS[_APP]}, {replay.plan.total_rows:,} rows in {disturbances.end:g} s")
-        controller = None
         if controlled:
-            controller = control(replay.pipeline, target=_TARGET, settings=load_settings(env={}))
+            run.controller = controller = control(replay.pipeline, target=_TARGET, settings=load_settings(env={}))
             controller.on_decision(lambda decision: _show_decision(decision, run, origin_of(replay.pipeline), console))
         with contextlib.ExitStack() as stack:
-            replay.watch(_Turn(replay, run, controller, _events(disturbances, stack, cores, console), console))
-        replay.stop()
-        run.verification = replay.verify()
+            replay.watch(_Turn(replay, run, _events(disturbances, stack, cores, console), console))
+        stopped = replay.stop_and_ask()
+        run.verification = replay.verify_stopped() if stopped else replay.verify()
+        run.stopped = stopped_line(replay.pipeline.last_batch, run.verification) if stopped else None
         run.target = replay.compared_with(_TARGET)
     return run
 
@@ -189,11 +194,10 @@ class _Turn:
         self,
         replay: AppRun,
         run: DemoRun,
-        controller: Controller | None,
         events: list[tuple[float, Callable[[], None]]],
         console: Console,
     ) -> None:
-        self._replay, self._run, self._controller = replay, run, controller
+        self._replay, self._run = replay, run
         self._events, self._console = events, console
         self._shown = 0.0
 
@@ -205,7 +209,7 @@ class _Turn:
             self._events.pop(0)[1]()
         if elapsed >= self._shown + _LINE_SECONDS:
             self._shown = elapsed
-            self._console.print(_line(elapsed, self._run) + _forecast(elapsed, self._run, self._controller))
+            self._console.print(_line(elapsed, self._run) + _forecast(elapsed, self._run))
 
 
 def _events(
@@ -238,8 +242,9 @@ def _line(elapsed: float, run: DemoRun) -> str:
     return f"t={elapsed:5.1f} s  batch {last.batch:3}  {last.rate:7,.0f} rows/s  {latency}"
 
 
-def _forecast(elapsed: float, run: DemoRun, controller: Controller | None) -> str:
+def _forecast(elapsed: float, run: DemoRun) -> str:
     """The expected load, and the model that it comes from."""
+    controller = run.controller
     forecast = None if controller is None else controller.forecast("arrival_rate", "requests")
     if controller is None or forecast is None:
         return ""
@@ -265,17 +270,16 @@ def _conclude(runs: list[DemoRun], disturbances: Disturbances, console: Console)
         worst = [run.worst_p99(start, end) for run in runs]
         table.add_row(name, *("-" if value is None else f"{value:.2f}" for value in worst))
     found = [run.verification for run in runs]
-    table.add_row("rows lost or duplicated", *("unknown" if v is None else f"{v.missing + v.surplus}" for v in found))
+    lost = ("not compared" if v is None else f"{v.missing + v.surplus}" for v in found)
+    table.add_row("rows lost or duplicated", *lost)
     console.print(table)
     for at, text in runs[-1].decisions:
         console.print(f"  t={at:5.1f} s  {text}")
-    exact = all(each and each.exact for each in found)
     for run in runs:
-        if run.target is not None:
-            console.print(f"{run.name}: {target_verdict(**run.target)}")
-    console.print(
-        "No row was lost, in either run." if exact else "Rows differ.", style="bold green" if exact else "bold red"
-    )
+        show_target(console, None if run.controller is None else run.controller.record, run.target, run.name)
+        if run.stopped is not None:
+            console.print(f"{run.name}: {run.stopped}")
+    show_exactness(console, found, "No row was lost, in either run.", "Rows differ.")
 
 
 def _to_data(run: DemoRun, disturbances: Disturbances) -> dict[str, Any]:
@@ -283,8 +287,10 @@ def _to_data(run: DemoRun, disturbances: Disturbances) -> dict[str, Any]:
         "run": run.name,
         "worst_p99_seconds": {name: run.worst_p99(*part) for name, part in _parts(disturbances).items()},
         "decisions": [{"at": at, "summary": text} for at, text in run.decisions],
+        "stopped": run.stopped is not None,
         "verification": None if run.verification is None else asdict(run.verification),
         "target": run.target,
+        "control": None if run.controller is None else control_data(run.controller),
     }
 
 

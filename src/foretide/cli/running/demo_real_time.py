@@ -19,8 +19,9 @@ from rich.table import Table
 from foretide.apps.app import App, Load, find_app
 from foretide.apps.experiment import Verification, cpu_hog, pin_executors
 from foretide.cli.console import Console, print_json
-from foretide.cli.running.application import spark_session, target_verdict
+from foretide.cli.running.application import spark_session
 from foretide.cli.running.demo_report import write_report
+from foretide.cli.running.ending import control_data, show_exactness, show_target, stopped_line
 from foretide.cli.running.kafka_run import Brokers, KafkaRun, introduction, real_time_of, warm_up, watch
 from foretide.cli.running.preflight import SPARK_LOG
 from foretide.control.decisions.explain import summary
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from foretide.control.decisions.decision import Decision
+    from foretide.runtime.loop.controller import Controller
     from foretide.topology.graph import Topology
     from foretide.topology.sources import Source
 
@@ -61,25 +63,40 @@ _LEVELS = {"p50": 0.5, "p99": 0.99}
 
 @dataclass
 class DemoRun:
-    """One of the two runs, and what was decided. `slowed` is when the executor was slowed, in seconds since 1970."""
+    """One of the two runs, and what was decided.
+
+    Attributes:
+        slowed: When the executor was slowed, in seconds since 1970; 0 before that.
+        stopped: What is said if `foretide stop` has ended it.
+    """
 
     name: str
     run: KafkaRun
     slowed: float = 0.0
     decisions: list[tuple[float, str]] = field(default_factory=list)
+    controller: Controller | None = None
+    stopped: str | None = None
     verification: Verification | None = None
     target: dict[str, Any] | None = None
 
+    def end(self) -> None:
+        """Stop it, and compare its results; those of a run that was stopped before, with the rows that it took."""
+        stopped = not self.run.pipeline.running
+        self.run.stop()
+        self.verification = self.run.verify_stopped() if stopped else self.run.verify()
+        self.stopped = stopped_line(self.run.pipeline.last_batch, self.verification) if stopped else None
+        self.target = self.run.results.compared_with(_TARGET)
+
     def latencies(self) -> dict[str, dict[str, float | None]]:
         """p50 and p99 of each part of the run, in milliseconds."""
-        slow_at = self.slowed - self.run.origin
+        slow_at = self.slowed - self.run.origin if self.slowed else float("inf")
         parts = {
             BEFORE: (_SETTLED_SECONDS, slow_at),
             "first 2 s with a slow executor": (slow_at, slow_at + _REACTION_SECONDS),
             AFTER: (slow_at + _REACTION_SECONDS, float("inf")),
         }
         found = {
-            name: {level: self.run.latency(share, *part) for level, share in _LEVELS.items()}
+            name: {level: self.run.results.quantile(share, *part) for level, share in _LEVELS.items()}
             for name, part in parts.items()
         }
         return {
@@ -137,13 +154,13 @@ def show_real_time(
             controller = control(
                 controlled.run.pipeline, target=_TARGET, settings=settings, min_executors=2, max_executors=2
             )
+            controlled.controller = controller
             controller.on_decision(partial(_note, controlled, console))
             turn = _Turn(runs, duration / 4, cores, console)
             stack.callback(turn.end)
             watch([each.run for each in runs], turn, turn.end)
             for each in runs:
-                each.run.stop()
-                each.verification, each.target = each.run.verify(), each.run.compared_with(_TARGET)
+                each.end()
         write_report({each.name: folder / each.name.replace(" ", "-") for each in runs}, report, console)
     if plot is not None:
         _draw(runs, plot, console)
@@ -151,7 +168,7 @@ def show_real_time(
         print_json([_to_data(each) for each in runs])
     else:
         _conclude(runs, console)
-    return all(each.verification is not None and each.verification.exact for each in runs)
+    return all(each.verification is None or each.verification.exact for each in runs)
 
 
 def _start(
@@ -230,17 +247,19 @@ def _conclude(runs: list[DemoRun], console: Console) -> None:
     seconds = [[p99 <= _TARGET_MS for _, _, p99 in each.run.by_second()] for each in runs]
     table.add_row(f"seconds with p99 below {_TARGET_MS:g} ms", *(f"{sum(each)} of {len(each)}" for each in seconds))
     checks = [each.verification for each in runs]
-    table.add_row("results missing or wrong", *("unknown" if v is None else f"{v.missing + v.surplus}" for v in checks))
+    wrong = ("not compared" if v is None else f"{v.missing + v.surplus}" for v in checks)
+    table.add_row("results missing or wrong", *wrong)
     console.print(table)
     for at, text in runs[-1].decisions:
         console.print(f"  t={at:5.1f} s  {text}", markup=False)
     for each in runs:
-        if each.target is not None:
-            console.print(f"{each.name}: {target_verdict(**each.target)}")
-    console.print(comparison(found[0], found[1], _TARGET_MS, os.getloadavg()[0], os.cpu_count() or 1))
-    exact = all(v is not None and v.exact for v in checks)
-    text = "No tuple was lost or counted twice, in either run." if exact else "The results differ."
-    console.print(text, style="bold green" if exact else "bold red")
+        record = None if each.controller is None else each.controller.record
+        show_target(console, record, each.target, each.name)
+        if each.stopped is not None:
+            console.print(f"{each.name}: {each.stopped}")
+    if not any(each.stopped for each in runs):
+        console.print(comparison(found[0], found[1], _TARGET_MS, os.getloadavg()[0], os.cpu_count() or 1))
+    show_exactness(console, checks, "No tuple was lost or counted twice, in either run.", "The results differ.")
 
 
 Latencies = Mapping[str, Mapping[str, float | None]]
@@ -280,8 +299,10 @@ def _to_data(made: DemoRun) -> dict[str, Any]:
         "run": made.name,
         "latency_ms": made.latencies(),
         "decisions": [{"at": at, "summary": text} for at, text in made.decisions],
+        "stopped": made.stopped is not None,
         "verification": None if made.verification is None else asdict(made.verification),
         "target": made.target,
+        "control": None if made.controller is None else control_data(made.controller),
     }
 
 
@@ -296,7 +317,7 @@ def _draw(runs: list[DemoRun], plot: Path, console: Console) -> None:
         for each in runs
     ]
     try:
-        draw_latencies(plotted, runs[0].slowed - began, _TARGET_MS, plot)
+        draw_latencies(plotted, runs[0].slowed - began if runs[0].slowed else None, _TARGET_MS, plot)
     except EnvironmentNotReadyError as error:
         console.print(f"no plot: {error}")
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from foretide.apps.app import APPS, App, Load, RealTime
-from foretide.apps.experiment import Verification, compared, replay_of
+from foretide.apps.experiment import Verification, compared, last_committed, last_planned, replay_of, updates_of
 from foretide.cli.console import Console
 from foretide.cli.progress import progress
 from foretide.cli.running.application import STOP_SECONDS
+from foretide.cli.running.result_latency import ResultLatency
 from foretide.errors import PipelineFailedError, WorkloadError
 from foretide.kafka.children import Collector, Feed
-from foretide.kafka.latency import Received
 from foretide.runtime.pipeline.submit import Pipeline, submit
 from foretide.runtime.shutdown import within
 from foretide.spark.kafka_broker import Broker, create_topics, list_topics
@@ -31,7 +32,9 @@ from foretide.topology.sinks import KafkaSink
 from foretide.topology.sources import KafkaSource
 
 if TYPE_CHECKING:
-    from foretide.control.world.setup import Target
+    import pandas as pd
+
+    from foretide.metrics.batch import SourceRange
     from foretide.settings.run import RunSettings
     from foretide.workloads.curve import Curve
     from foretide.workloads.generator import Generator
@@ -104,7 +107,7 @@ class KafkaRun:
 
     Attributes:
         seconds: What was seen so far, about once a second.
-        received: The records of the result and when they arrived; None before the end.
+        results: The latency of the results that have arrived; empty before the end.
     """
 
     app: App
@@ -115,7 +118,7 @@ class KafkaRun:
     topics: dict[str, str]
     mode: Mode = "real-time"
     seconds: list[Second] = field(default_factory=list)
-    received: Received | None = None
+    results: ResultLatency = field(default_factory=ResultLatency.none)
     origin: float = 0.0
 
     @classmethod
@@ -179,7 +182,7 @@ class KafkaRun:
                 self._await_quiet(collector)
             feed.stop()
         finally:
-            self.received = collector.stop()
+            self.results = ResultLatency.of(collector.stop(), self.origin)
 
     def _look(self, collector: Collector) -> None:
         at = time.time() - self.origin
@@ -213,30 +216,10 @@ class KafkaRun:
                 return
             time.sleep(_POLL_SECONDS)
 
-    def latency(self, quantile: float, start: float = 0.0, end: float = float("inf")) -> float | None:
-        """A quantile of the latency of the results of tuples due in a part of the run, in seconds."""
-        if self.received is None:
-            return None
-        due = self.received.due / 1e6 - self.origin
-        chosen = self.received.milliseconds[(due >= start) & (due < end)]
-        return float(np.quantile(chosen, quantile, method="inverted_cdf")) / 1000 if chosen.size else None
-
     def by_second(self) -> list[tuple[float, float, float]]:
         """Second of the run, p50 and p99 in milliseconds of the results of tuples that were due in it."""
-        ends = range(int(self.curve.duration) + 1)
-        found = [(at, self.latency(0.5, at, at + 1), self.latency(0.99, at, at + 1)) for at in ends]
-        return [(at + 0.5, p50 * 1000, p99 * 1000) for at, p50, p99 in found if p50 is not None and p99 is not None]
-
-    def compared_with(self, target: Target) -> dict[str, Any] | None:
-        """The latency target and the latency of all results of the run; None without a latency target."""
-        if target.latency is None or self.received is None:
-            return None
-        if target.quantile == "mean":
-            measured = float(self.received.milliseconds.mean()) / 1000 if self.received.row.size else None
-        else:
-            measured = self.latency(float(target.quantile[1:]) / 100)
-        held = None if measured is None else measured <= target.latency
-        return {"quantile": target.quantile, "seconds": target.latency, "measured": measured, "held": held}
+        both = zip(self.results.by_second(0.5), self.results.by_second(0.99), strict=True)
+        return [(at + 0.5, p50 * 1000, p99 * 1000) for (at, p50), (_, p99) in both]
 
     def stop(self) -> None:
         """Stop the pipeline; raise the error that ended it, if any."""
@@ -249,15 +232,49 @@ class KafkaRun:
 
     def verify(self) -> Verification:
         """Compare the last update of each result with what has to be there, worked out without Spark."""
-        form = real_time_of(self.app)
+        rows = self._input()
+        expected, found = real_time_of(self.app).truth(rows), self._found()
+        return compared(len(rows), expected, found[list(expected.columns)])
+
+    def verify_stopped(self) -> Verification | None:
+        """Compare the output with what the rows that were taken give; None where it cannot be told which they are.
+
+        Real-time mode writes the results of a batch long before it commits their offsets.
+        """
+        checkpoint = Path(self.pipeline.checkpoint)
+        committed, planned = last_committed(checkpoint), last_planned(checkpoint)
+        if self.mode == REAL_TIME.name or committed is None or planned is None:
+            return None
+        form, rows, found = real_time_of(self.app), self._input(), self._found()
+        taken = rows[rows["row"].isin(self._numbers(committed))]
+        cut_off = rows[rows["row"].isin(self._numbers(planned))]
+        expected = updates_of(form.truth(taken), form.truth(cut_off), found, list(form.keys))
+        return compared(len(taken), expected, found[list(expected.columns)])
+
+    def _input(self) -> pd.DataFrame:
+        """All rows of the load, as the feed sends them."""
         total = self.curve.total_rows or 0
-        rows = self.rows.rows(0, total).to_pandas()
+        rows: pd.DataFrame = self.rows.rows(0, total).to_pandas()
         rows["row"] = np.arange(total)
         rows["due"] = int(self.origin * 1e6) + np.rint(self.curve.due_times(0, total) * 1e6).astype(np.int64)
-        expected = form.truth(rows)
-        updates = self.pipeline.output(form.result).toPandas()
+        return rows
+
+    def _numbers(self, taken: SourceRange) -> pd.Series[int]:
+        """The numbers of the rows that were committed, read from the topic."""
+        servers, topic = self.brokers.servers, self.topics["input"]
+        reader = self.pipeline.spark.read.format("kafka").option("kafka.bootstrap.servers", servers)
+        reader = reader.options(**self.brokers.options).option("subscribe", topic)
+        records = reader.option("startingOffsets", "earliest").option("endingOffsets", json.dumps(taken.end)).load()
+        number = "cast(get_json_object(cast(value AS string), '$.row') AS bigint) AS row"
+        found: pd.Series[int] = records.selectExpr(number).toPandas()["row"]
+        return found
+
+    def _found(self) -> pd.DataFrame:
+        """The last update of each result."""
+        form = real_time_of(self.app)
+        updates: pd.DataFrame = self.pipeline.output(form.result).toPandas()
         last = updates.sort_values(form.order).groupby(list(form.keys), as_index=False).last()
-        return compared(total, expected, last[list(expected.columns)])
+        return last[[*form.keys, form.order]]
 
 
 def warm_up(

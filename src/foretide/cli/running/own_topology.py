@@ -10,13 +10,15 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretide.cli.console import Console, DurationOption, JsonOption, print_json
+from foretide.cli.console import ClientConfigOption, Console, DurationOption, JsonOption, print_json
+from foretide.cli.running.ending import control_data, show_control, target_data
 from foretide.cli.running.preflight import (
     SPARK_LOG,
     check_home,
@@ -27,7 +29,7 @@ from foretide.cli.running.preflight import (
     only_run,
     output_folder,
 )
-from foretide.cli.running.run import wanted_target
+from foretide.cli.running.run import MASTERS, wanted_target
 from foretide.cli.settings import (
     ConfigOption,
     EventOption,
@@ -41,18 +43,26 @@ from foretide.cli.settings import (
 from foretide.errors import PipelineFailedError, PipelineNotFoundError, TopologyError
 from foretide.formatting import format_duration
 from foretide.secrets import masked
+from foretide.spark.kafka_options import read_options
+from foretide.spark.versions import REAL_TIME as NEEDED_FOR_REAL_TIME
+from foretide.spark.versions import check_has
 from foretide.topology.graph import Topology
+from foretide.topology.modes import MODES, REAL_TIME, Mode
 from foretide.topology.sinks import Console as ConsoleSink
-from foretide.topology.sinks import Json, Parquet, Sink, Table
+from foretide.topology.sinks import Json, KafkaSink, Parquet, Sink, Table
 from foretide.topology.validate import find_problems
 
 if TYPE_CHECKING:
     from foretide.control.world.setup import Target
     from foretide.metrics.batch import BatchReport
     from foretide.runtime.pipeline.submit import Pipeline
+    from foretide.settings.run import RunSettings
     from foretide.settings.settings import Settings
 
 _SINKS: Mapping[str, Callable[[str], Sink]] = {"parquet": Parquet, "json": Json, "table": Table}
+_REAL_TIME_PARTITIONS = 2
+"""Of Spark's state: in real-time mode each of them takes a slot."""
+
 _POLL_SECONDS = 0.2
 _LINE_SECONDS = 5.0
 
@@ -66,7 +76,8 @@ def run_topology(
         typer.Option(
             metavar="KIND:PLACE",
             show_default="parquet in the output folder",
-            help="parquet:FOLDER, json:FOLDER, table:NAME or console.",
+            help="parquet:FOLDER, json:FOLDER, table:NAME, kafka:SERVERS/TOPIC or console. In the name of a topic "
+            "`{stream}` stands for the output stream.",
         ),
     ] = None,
     output: Annotated[
@@ -76,7 +87,14 @@ def run_topology(
             help="Folder for output and checkpoint; a checkpoint in it is continued. Default: a temporary one.",
         ),
     ] = None,
-    master: Annotated[str, typer.Option(help="Master URL of Spark.")] = "local[2]",
+    master: Annotated[
+        str | None, typer.Option(show_default="local[2], in real-time mode local[24]", help="Master URL of Spark.")
+    ] = None,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(show_default="run.mode", help="How Spark runs the query; real-time mode is from Kafka to Kafka."),
+    ] = None,
+    client_config: ClientConfigOption = None,
     duration: Annotated[
         float | None, DurationOption(show_default="until it ends or is stopped", help="Stop after this time.")
     ] = None,
@@ -95,9 +113,16 @@ def run_topology(
     If a policy or a target is given, the control loop controls it. Ctrl-C and `foretide stop` stop it between batches.
     """
     topology = find_topology(reference)
-    chosen = None if sink is None else parse_sink(sink)
+    chosen = None if sink is None else parse_sink(sink, None if client_config is None else read_options(client_config))
+    if client_config is not None and not isinstance(chosen, KafkaSink):
+        raise typer.BadParameter("--client-config requires --sink kafka:SERVERS/TOPIC")
+    given = [] if mode is None else [f"run.mode={mode}"]
+    settings = chosen_settings(config, [*(sets or ()), *given, *handed_in(history, model, event)], policy)
+    mode = settings.run.mode
+    master = MASTERS[mode] if master is None else master
     check_master(master)
-    settings = chosen_settings(config, [*(sets or ()), *handed_in(history, model, event)], policy)
+    run_settings = settings_for(settings, chosen)
+    _check_mode(topology, chosen, run_settings)
     check_temporary()
     check_home()
     check_store(settings.to_run().monitoring)
@@ -108,7 +133,9 @@ def run_topology(
     ):
         tell(folder / "checkpoint" / "foretide")
         target = wanted_target(settings, latency)
-        summary = _run(topology, chosen, folder, master, duration, settings, target, as_json=as_json)
+        sink_in_folder = chosen or Parquet(str(folder / "output"))
+        job = OwnJob(topology, sink_in_folder, folder, master, duration, settings, run_settings, target)
+        summary = _run(job, as_json=as_json)
     if as_json:
         print_json(summary)
 
@@ -149,45 +176,79 @@ def find_topology(reference: str) -> Topology:
     return found
 
 
-def parse_sink(text: str) -> Sink:
-    """A sink from the text of the option.
+def parse_sink(text: str, options: Mapping[str, str] | None = None) -> Sink:
+    """A sink from the text of the option, and options for the clients of Kafka.
 
     >>> parse_sink("json:out/clicks"), parse_sink("console")
     (Json(path='out/clicks'), Console(rows=20))
+    >>> parse_sink("kafka:a:9092,b:9092/clicks-{stream}")
+    KafkaSink(servers='a:9092,b:9092', topic='clicks-{stream}', key=None)
     """
     kind, _, place = text.partition(":")
     if text == "console":
         return ConsoleSink()
+    servers, _, topic = place.partition("/")
+    if kind == "kafka" and servers and topic:
+        return KafkaSink(servers, topic, options=options or {})
     if kind not in _SINKS or not place:
-        raise typer.BadParameter(f"--sink must be parquet:FOLDER, json:FOLDER, table:NAME or console, got '{text}'")
+        raise typer.BadParameter(
+            f"--sink must be parquet:FOLDER, json:FOLDER, table:NAME, kafka:SERVERS/TOPIC or console, got '{text}'"
+        )
     return _SINKS[kind](place)
 
 
-def _run(
-    topology: Topology,
-    sink: Sink | None,
-    folder: Path,
-    master: str,
-    duration: float | None,
-    settings: Settings,
-    target: Target | None,
-    *,
-    as_json: bool,
-) -> dict[str, Any]:
+def settings_for(settings: Settings, sink: Sink | None) -> RunSettings:
+    """The settings of the run; the guarantee is what mode and sink can give, unless it was set."""
+    chosen = settings.to_run()
+    if "run.guarantee" in settings.origins:
+        return chosen
+    chosen = chosen.in_mode(chosen.mode)
+    too_strong = sink is not None and not sink.transactional and chosen.guarantee == "exactly-once"
+    return replace(chosen, guarantee="at-least-once") if too_strong else chosen
+
+
+def _check_mode(topology: Topology, sink: Sink | None, settings: RunSettings) -> None:
+    """Refuse what the mode cannot do, before Spark is started."""
+    if settings.mode == REAL_TIME.name:
+        check_has(NEEDED_FOR_REAL_TIME)
+        if sink is None:
+            raise typer.BadParameter("real-time mode requires --sink kafka:SERVERS/TOPIC")
+    if sink is not None:
+        problems = list(MODES[settings.mode].problems(topology, sink, settings.guarantee))
+        if problems:
+            raise TopologyError(topology.name, problems)
+
+
+@dataclass(frozen=True)
+class OwnJob:
+    """A topology, and how it is run."""
+
+    topology: Topology
+    sink: Sink
+    folder: Path
+    master: str
+    duration: float | None
+    settings: Settings
+    run_settings: RunSettings
+    target: Target | None
+
+
+def _run(job: OwnJob, *, as_json: bool) -> dict[str, Any]:
     from foretide.cli.running.application import STOP_SECONDS, spark_session  # noqa: PLC0415 - loads Spark
     from foretide.runtime.loop.attach import control  # noqa: PLC0415
     from foretide.runtime.pipeline.submit import submit  # noqa: PLC0415
     from foretide.runtime.shutdown import within  # noqa: PLC0415
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
-    chosen = sink or Parquet(str(folder / "output"))
-    with spark_session(master, topology.name, _cores(master), folder / SPARK_LOG, console) as spark:
-        pipeline = submit(spark, topology, chosen, str(folder / "checkpoint"), settings.to_run())
+    topology, folder, mode, controller = job.topology, job.folder, job.run_settings.mode, None
+    partitions = _REAL_TIME_PARTITIONS if mode == REAL_TIME.name else _cores(job.master)
+    with spark_session(job.master, topology.name, partitions, folder / SPARK_LOG, console, mode) as spark:
+        pipeline = submit(spark, topology, job.sink, str(folder / "checkpoint"), job.run_settings)
         console.print(f"'{topology.name}' runs; output and checkpoint: {folder}", markup=False)
         try:
-            if target is not None:
-                control(pipeline, target=target, settings=settings)
-            _wait(pipeline, duration, console)
+            if job.target is not None:
+                controller = control(pipeline, target=job.target, settings=job.settings)
+            _wait(pipeline, job.duration, console)
         except BaseException:
             within(STOP_SECONDS, pipeline.stop, "stopping the pipeline")
             raise
@@ -196,8 +257,17 @@ def _run(
         reports = list(pipeline.reports)
         rows = sum(report.input_rows for report in reports)
         console.print(f"stopped after batch {pipeline.last_batch}; {rows:,} rows in {len(reports)} batches")
-    alarms = [alarm.message for alarm in pipeline.alarms]
-    return {"topology": topology.name, "batches": len(reports), "rows": rows, "alarms": alarms, "folder": str(folder)}
+    if controller is not None:
+        show_control(console, controller)
+    summary: dict[str, Any] = {
+        "topology": topology.name,
+        "batches": len(reports),
+        "rows": rows,
+        "alarms": [alarm.message for alarm in pipeline.alarms],
+        "folder": str(folder),
+        "target": None if controller is None else target_data(controller.record),
+    }
+    return summary if controller is None else summary | {"control": control_data(controller)}
 
 
 def _wait(pipeline: Pipeline, duration: float | None, console: Console) -> None:

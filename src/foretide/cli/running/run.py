@@ -49,7 +49,8 @@ from foretide.spark.kafka_options import read_options
 from foretide.topology.modes import MICRO_BATCH, REAL_TIME, Mode
 
 _REPLAY_RATE, _KAFKA_RATE = 20_000.0, 1000.0
-_MASTERS = {MICRO_BATCH.name: "local[2]", REAL_TIME.name: "local[24]"}
+MASTERS = {MICRO_BATCH.name: "local[2]", REAL_TIME.name: "local[24]"}
+"""The default master URL by mode: real-time mode needs a slot for each task."""
 
 
 def run(
@@ -130,7 +131,7 @@ def run(
         raise typer.BadParameter("--client-config requires --servers")
     client = {} if client_config is None else read_options(client_config)
     rate = (_KAFKA_RATE if through_kafka else _REPLAY_RATE) if rate is None else rate
-    master = _MASTERS[mode] if master is None else master
+    master = MASTERS[mode] if master is None else master
     check_load(duration, rate, 1, 1)
     check_master(master)
     executors = [] if max_executors is None else [f"control.max_executors={max_executors}"]

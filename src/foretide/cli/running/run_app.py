@@ -11,12 +11,12 @@ from foretide.apps.app import App, Load
 from foretide.apps.experiment import Verification
 from foretide.cli.console import Console, print_json
 from foretide.cli.progress import progress
-from foretide.cli.running.application import AppRun, spark_session, target_verdict, warm_up
+from foretide.cli.running.application import AppRun, spark_session, warm_up
+from foretide.cli.running.ending import control_data, show_control, stopped_line
 from foretide.cli.running.preflight import SPARK_LOG
 from foretide.cli.running.view import open_view
 from foretide.control.decisions.decision import Decision
-from foretide.control.decisions.explain import account, summary
-from foretide.control.target_record import reasons
+from foretide.control.decisions.explain import summary
 from foretide.control.world.setup import Target
 from foretide.reports.plots import draw_run
 from foretide.routing.table import RouteTable, parse_ratio
@@ -63,47 +63,24 @@ def run_app(options: RunOptions) -> bool:
             with view:
                 replay.watch(_Midway(replay, view, split, controller))
                 view.update(replay.batches)
-            has_ended = not replay.pipeline.running
-            replay.stop()
-            stopped = has_ended and not replay.finished  # by `foretide stop`
+            stopped = replay.stop_and_ask()
             with progress("comparing the output"):
                 verification = replay.verify_stopped() if stopped else replay.verify()
         if options.plot is not None:
             draw_run(replay.batches, options.plot, app.edge, None if target is None else target.latency)
         summarized = _summary(replay, verification, options, stopped=stopped)
         if controller is not None:
-            summarized["control"] = {"record": controller.record, "account": account(controller.decisions)}
+            summarized["control"] = control_data(controller)
         if options.as_json:
             print_json(summarized)
         else:
             if verification is not None:
                 view.conclude(console, replay.pipeline, verification, summarized)
             if stopped:
-                console.print(_stopped(replay.pipeline.last_batch, verification), soft_wrap=True, highlight=False)
+                console.print(stopped_line(replay.pipeline.last_batch, verification), soft_wrap=True, highlight=False)
             if controller is not None:
                 show_control(console, controller, summarized["target"])
     return verification is None or verification.exact
-
-
-def _stopped(batch: int, verification: Verification | None) -> str:
-    """What is said at the end of a run that `foretide stop` has ended."""
-    said = "stopped as requested " + ("before its first batch" if batch < 0 else f"after batch {batch}")
-    if verification is None:
-        return f"{said}; the output was not compared"
-    rows = f"{said}; judged by the {verification.handed_out:,} rows that it took"
-    return f"{rows}; {verification.open_rows:,} results of open windows are not written yet"
-
-
-def show_control(console: Console, controller: Controller, compared: dict[str, Any] | None) -> None:
-    """Whether the target was held, why not, and what the control loop did and did not do."""
-    if compared is not None:
-        style = "bold red" if compared["held"] is False else ""
-        console.print(target_verdict(**compared), highlight=False, soft_wrap=True, style=style)
-        if compared["held"] is False or compared.get("missed"):
-            for line in reasons(controller.record):
-                console.print(f"  {line}", highlight=False, soft_wrap=True)
-    for line in account(controller.decisions):
-        console.print(line, highlight=False, soft_wrap=True)
 
 
 class SayDecisions:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from foretide.apps.experiment import Verification
 from foretide.cli.console import Console, print_json
 from foretide.cli.running.application import spark_session
+from foretide.cli.running.ending import control_data, show_control, stopped_line
 from foretide.cli.running.kafka_run import (
     Brokers,
     KafkaRun,
@@ -20,8 +21,7 @@ from foretide.cli.running.kafka_run import (
     watch,
 )
 from foretide.cli.running.preflight import SPARK_LOG
-from foretide.cli.running.run_app import RunOptions, SayDecisions, check_ratio, show_control
-from foretide.control.decisions.explain import account
+from foretide.cli.running.run_app import RunOptions, SayDecisions, check_ratio
 from foretide.reports.plots import LatencyRun, draw_latencies
 from foretide.runtime.loop.attach import control
 from foretide.topology.modes import REAL_TIME, Mode
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from foretide.control.world.setup import Target
 
 _LINE_SECONDS = 2.0
-_ROUTE_SECONDS = 5.0
+_ROUTE_SECONDS, _ROUTE_LOOK_SECONDS = 60.0, 0.5
 
 
 def run_kafka(options: RunOptions, mode: Mode, given: Brokers | None) -> bool:
-    """Run an application from topic to topic and print the result; whether it is the expected one."""
+    """Run an application from topic to topic and print the result; whether it is exact, as far as it was compared."""
     app, settings = options.app, options.settings
     form = real_time_of(app)
     split = check_ratio(options.ratio, form.build(KafkaSource("none", "none")), app.edge)
@@ -57,20 +57,23 @@ def run_kafka(options: RunOptions, mode: Mode, given: Brokers | None) -> bool:
                 controller = control(run.pipeline, target=options.target, settings=settings)
                 controller.on_decision(SayDecisions(partial(_say, console)))
             watch([run], _Turn(run, console, split))
+            stopped = not run.pipeline.running  # by `foretide stop`
             run.stop()
-            verification = run.verify()
+            verification = run.verify_stopped() if stopped else run.verify()
         if options.plot is not None:
             _draw(run, [] if controller is None else controller.decisions, options.target, options.plot)
-        summarized = _summary(run, verification, options)
+        summarized = _summary(run, verification, options, stopped=stopped)
         if controller is not None:
-            summarized["control"] = {"record": controller.record, "account": account(controller.decisions)}
+            summarized["control"] = control_data(controller)
         if options.as_json:
             print_json(summarized)
         else:
-            _conclude(summarized, console)
+            _conclude(summarized, verification, console)
+            if stopped:
+                console.print(stopped_line(run.pipeline.last_batch, verification))
             if controller is not None:
                 show_control(console, controller, summarized["target"])
-    return verification.exact
+    return verification is None or verification.exact
 
 
 def _draw(run: KafkaRun, decisions: Sequence[Decision], target: Target | None, plot: Path) -> None:
@@ -102,39 +105,51 @@ class _Turn:
     def _split(self, ratio: str) -> None:
         began = time.monotonic()
         version = self._run.pipeline.split(self._run.edge, ratio).version
-        done = self._run.pipeline.await_routes(version, _ROUTE_SECONDS)
+        done = self._await_routes(version, began + _ROUTE_SECONDS)
         took = (time.monotonic() - began) * 1000
         where = "in every executor" if self._run.mode == REAL_TIME.name else "in a batch"
         state = f"in force {where} after {took:.0f} ms" if done else "not in force yet"
         self._console.print(f">> {self._run.edge} is split {ratio}: {state}")
 
+    def _await_routes(self, version: int, end: float) -> bool:
+        """Wait until the routes are in force, the pipeline has ended, or it takes too long."""
+        pipeline = self._run.pipeline
+        while pipeline.running and time.monotonic() < end:
+            if pipeline.await_routes(version, _ROUTE_LOOK_SECONDS):
+                return True
+        return False
 
-def _summary(run: KafkaRun, verification: Verification, options: RunOptions) -> dict[str, Any]:
+
+def _summary(run: KafkaRun, verification: Verification | None, options: RunOptions, *, stopped: bool) -> dict[str, Any]:
     levels = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
-    latency = {name: run.latency(level) for name, level in levels.items()}
+    latency = {name: run.results.quantile(level) for name, level in levels.items()}
     return {
-        "rows_handed_out": verification.handed_out,
+        "rows_handed_out": run.curve.total_rows or 0,
+        "rows_compared": None if verification is None else verification.handed_out,
         "latency_ms": {name: None if value is None else value * 1000 for name, value in latency.items()},
-        "result_rows": verification.found_rows,
-        "expected_rows": verification.expected_rows,
-        "missing": verification.missing,
-        "surplus": verification.surplus,
+        "result_rows": None if verification is None else verification.found_rows,
+        "expected_rows": None if verification is None else verification.expected_rows,
+        "missing": None if verification is None else verification.missing,
+        "surplus": None if verification is None else verification.surplus,
+        "stopped": stopped,
         "restarts": run.pipeline.restarts,
         "alarms": [alarm.message for alarm in run.pipeline.alarms],
-        "target": None if options.target is None else run.compared_with(options.target),
+        "target": None if options.target is None else run.results.compared_with(options.target),
         "topics": run.topics,
     }
 
 
-def _conclude(summarized: dict[str, Any], console: Console) -> None:
+def _conclude(summarized: dict[str, Any], verification: Verification | None, console: Console) -> None:
     shown = ", ".join(f"{name} {value:,.1f}" for name, value in summarized["latency_ms"].items() if value is not None)
-    console.print(f"latency of all {summarized['rows_handed_out']:,} tuples, ms: {shown or 'unknown'}")
+    tuples = "those that arrived" if summarized["stopped"] else f"all {summarized['rows_handed_out']:,} tuples"
+    console.print(f"latency of {tuples}, ms: {shown or 'unknown'}")
     for alarm in summarized["alarms"]:
         console.print(f"alarm: {alarm}", style="red", markup=False)
-    exact = not summarized["missing"] and not summarized["surplus"]
-    verdict = "No tuple was lost or counted twice." if exact else "The output is not the expected one."
+    if verification is None:
+        return
+    said = "No tuple was lost or counted twice." if verification.exact else "The output is not the expected one."
     console.print(
-        f"{summarized['result_rows']:,} results, {summarized['missing']} missing, {summarized['surplus']} different, "
+        f"{verification.found_rows:,} results, {verification.missing} missing, {verification.surplus} different, "
         f"{summarized['restarts']} restarts"
     )
-    console.print(verdict, style="bold green" if exact else "bold red")
+    console.print(said, style="bold green" if verification.exact else "bold red")

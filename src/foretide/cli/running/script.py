@@ -6,18 +6,18 @@ else is as `python SCRIPT.py ARGUMENTS` would do it: working folder, arguments, 
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
 import sys
 import traceback
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from foretide.cli.console import DurationOption, echo
+from foretide.cli.console import DurationOption, echo, plain_values
 from foretide.cli.exits import ScriptExit
 from foretide.cli.running.preflight import check_home, ended_by_signals
 from foretide.cli.running.run import wanted_target
@@ -50,6 +50,12 @@ def run_script(
     model: ModelOption = None,
     event: EventOption = None,
     latency: Annotated[float | None, DurationOption(help="Target of the p99 latency, such as 2s.")] = None,
+    summary: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write what is said of each query at the end to FILE, as JSON.", dir_okay=False
+        ),
+    ] = None,
     *,
     act: Annotated[
         bool, typer.Option("--act", help="Carry out what the control loops decide. Default: advise only.")
@@ -58,41 +64,58 @@ def run_script(
     """Run a PySpark program without changing it, and control every streaming query that it starts.
 
     Options of this command come before the program's name. Without --act the control loops only advise; see
-    `foretide status` and `foretide advice` in another terminal.
+    `foretide status` and `foretide advice` in another terminal. At the end stderr says of each query whether its target
+    was held, and what the control loop did.
     """
     if not os.path.isfile(script):  # noqa: PTH113 - False for a name that no file can have
         raise typer.BadParameter(f"there is no file '{script}'", param_hint="SCRIPT")
+    if summary is not None and not summary.absolute().parent.is_dir():
+        raise typer.BadParameter(f"the folder '{summary.parent}' does not exist", param_hint="--summary")
     settings = chosen_settings(config, [*(sets or ()), *handed_in(history, model, event)], policy)
     settings.to_control()
     target = wanted_target(settings, latency) or settings.target
     check_home()
     with ended_by_signals():
-        _run(script, arguments or [], settings, target, "act" if act else "advise")
+        code = _run(script, arguments or [], settings, target, "act" if act else "advise", summary)
+    if code:
+        raise ScriptExit(code)
 
 
-def _run(script: Path, arguments: Sequence[str], settings: Settings, target: Any, mode: Any) -> None:
-    from foretide.runtime.loop.watch import Watch, watch  # noqa: PLC0415 - loads Spark
+def _run(
+    script: Path, arguments: Sequence[str], settings: Settings, target: Any, mode: Any, summary: Path | None
+) -> int:
+    from foretide.cli.running.watched import NotedAttach  # noqa: PLC0415 - loads Spark
+    from foretide.runtime.loop.watch import Watch  # noqa: PLC0415
     from foretide.spark.executors import QUARANTINE_SETTINGS  # noqa: PLC0415
     from foretide.spark.session_events import is_classic, prepared_sessions  # noqa: PLC0415
 
     watches: list[Watch] = []
+    loops = NotedAttach(None, target, mode, settings)
 
     def attach(session: Any) -> None:
         if is_classic(session):
-            start = partial(watch, session, None, target, mode=mode, settings=settings)
-            guarded(lambda: watches.append(start()), "watching the queries of the program")
+            guarded(lambda: watches.append(Watch(session, loops).start()), "watching the queries of the program")
 
     with prepared_sessions(QUARANTINE_SETTINGS, attach):
         try:
-            code = run_as_main(script, arguments)
+            return run_as_main(script, arguments)
         except KeyboardInterrupt:
             within(_STOP_SECONDS, lambda: _stop_queries(watches), "stopping the queries of the program")
             raise
         finally:
             for each in watches:
                 within(_STOP_SECONDS, each.stop, "ending the control of the program's queries")
-    if code:
-        raise ScriptExit(code)
+            for line in loops.lines():
+                echo(line, err=True)
+            if summary is not None:
+                _write(summary, loops.data())
+
+
+def _write(summary: Path, data: dict[str, Any]) -> None:
+    try:
+        summary.write_text(json.dumps(plain_values(data), allow_nan=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        echo(f"foretide: cannot write '{summary}': {error.strerror}", err=True)
 
 
 def run_as_main(script: Path, arguments: Sequence[str]) -> int:
