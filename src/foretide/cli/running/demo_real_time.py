@@ -22,6 +22,7 @@ from foretide.cli.console import Console, print_json
 from foretide.cli.running.application import spark_session
 from foretide.cli.running.demo_report import write_report
 from foretide.cli.running.ending import control_data, show_exactness, show_target, stopped_line
+from foretide.cli.running.kafka_results import verify, verify_stopped
 from foretide.cli.running.kafka_run import Brokers, KafkaRun, introduction, real_time_of, warm_up, watch
 from foretide.cli.running.preflight import SPARK_LOG
 from foretide.control.decisions.explain import summary
@@ -83,7 +84,7 @@ class DemoRun:
         """Stop it, and compare its results; those of a run that was stopped before, with the rows that it took."""
         stopped = not self.run.pipeline.running
         self.run.stop()
-        self.verification = self.run.verify_stopped() if stopped else self.run.verify()
+        self.verification = verify_stopped(self.run) if stopped else verify(self.run)
         self.stopped = stopped_line(self.run.pipeline.last_batch, self.verification) if stopped else None
         self.target = self.run.results.compared_with(_TARGET)
 

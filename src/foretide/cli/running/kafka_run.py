@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import pyarrow as pa
 
 from foretide.apps.app import APPS, App, Load, RealTime
-from foretide.apps.experiment import Verification, compared, last_committed, last_planned, replay_of, updates_of
+from foretide.apps.experiment import replay_of
 from foretide.cli.console import Console
 from foretide.cli.progress import progress
 from foretide.cli.running.application import STOP_SECONDS
@@ -32,9 +30,6 @@ from foretide.topology.sinks import KafkaSink
 from foretide.topology.sources import KafkaSource
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from foretide.metrics.batch import SourceRange
     from foretide.settings.run import RunSettings
     from foretide.workloads.curve import Curve
     from foretide.workloads.generator import Generator
@@ -229,52 +224,6 @@ class KafkaRun:
         except Exception as error:
             cause = str(error).strip().split("\n", maxsplit=1)[0] or type(error).__name__
             raise PipelineFailedError(self.pipeline.topology.name, self.pipeline.last_batch, cause) from error
-
-    def verify(self) -> Verification:
-        """Compare the last update of each result with what has to be there, worked out without Spark."""
-        rows = self._input()
-        expected, found = real_time_of(self.app).truth(rows), self._found()
-        return compared(len(rows), expected, found[list(expected.columns)])
-
-    def verify_stopped(self) -> Verification | None:
-        """Compare the output with what the rows that were taken give; None where it cannot be told which they are.
-
-        Real-time mode writes the results of a batch long before it commits their offsets.
-        """
-        checkpoint = Path(self.pipeline.checkpoint)
-        committed, planned = last_committed(checkpoint), last_planned(checkpoint)
-        if self.mode == REAL_TIME.name or committed is None or planned is None:
-            return None
-        form, rows, found = real_time_of(self.app), self._input(), self._found()
-        taken = rows[rows["row"].isin(self._numbers(committed))]
-        cut_off = rows[rows["row"].isin(self._numbers(planned))]
-        expected = updates_of(form.truth(taken), form.truth(cut_off), found, list(form.keys))
-        return compared(len(taken), expected, found[list(expected.columns)])
-
-    def _input(self) -> pd.DataFrame:
-        """All rows of the load, as the feed sends them."""
-        total = self.curve.total_rows or 0
-        rows: pd.DataFrame = self.rows.rows(0, total).to_pandas()
-        rows["row"] = np.arange(total)
-        rows["due"] = int(self.origin * 1e6) + np.rint(self.curve.due_times(0, total) * 1e6).astype(np.int64)
-        return rows
-
-    def _numbers(self, taken: SourceRange) -> pd.Series[int]:
-        """The numbers of the rows that were committed, read from the topic."""
-        servers, topic = self.brokers.servers, self.topics["input"]
-        reader = self.pipeline.spark.read.format("kafka").option("kafka.bootstrap.servers", servers)
-        reader = reader.options(**self.brokers.options).option("subscribe", topic)
-        records = reader.option("startingOffsets", "earliest").option("endingOffsets", json.dumps(taken.end)).load()
-        number = "cast(get_json_object(cast(value AS string), '$.row') AS bigint) AS row"
-        found: pd.Series[int] = records.selectExpr(number).toPandas()["row"]
-        return found
-
-    def _found(self) -> pd.DataFrame:
-        """The last update of each result."""
-        form = real_time_of(self.app)
-        updates: pd.DataFrame = self.pipeline.output(form.result).toPandas()
-        last = updates.sort_values(form.order).groupby(list(form.keys), as_index=False).last()
-        return last[[*form.keys, form.order]]
 
 
 def warm_up(

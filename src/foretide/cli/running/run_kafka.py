@@ -10,6 +10,7 @@ from foretide.apps.experiment import Verification
 from foretide.cli.console import Console, print_json
 from foretide.cli.running.application import spark_session
 from foretide.cli.running.ending import control_data, show_control, stopped_line
+from foretide.cli.running.kafka_results import verify, verify_stopped
 from foretide.cli.running.kafka_run import (
     Brokers,
     KafkaRun,
@@ -59,7 +60,7 @@ def run_kafka(options: RunOptions, mode: Mode, given: Brokers | None) -> bool:
             watch([run], _Turn(run, console, split))
             stopped = not run.pipeline.running  # by `foretide stop`
             run.stop()
-            verification = run.verify_stopped() if stopped else run.verify()
+            verification = verify_stopped(run) if stopped else verify(run)
         if options.plot is not None:
             _draw(run, [] if controller is None else controller.decisions, options.target, options.plot)
         summarized = _summary(run, verification, options, stopped=stopped)
