@@ -54,11 +54,11 @@ ALONE = [
     f"{LONG_FLAGS} --policy bypass --policy replicas",
 ]
 ELSEWHERE = {
-    "make run": "tests/cli/test_run_processes.py",
+    "make run": "tests/cli/test_kafka_processes.py",
     "make test": "scripts/test.sh",
     "pip install .": "tests/test_distribution.py",
     "pip install '.[kafka,plot,postgres]'": "tests/test_distribution.py",
-    "foretide route set work 3:0:0:1 --control-folder demo/edge/foretide": "tests/docs/test_snippets.py",
+    "foretide route set work 3:0:0:1 --control-folder demo/edge/foretide": "tests/docs/test_readme_example.py",
     "foretide run url-count --master spark://master:7077 --output /shared/run":
         "tests/runtime/loop/test_cluster_story.py",
     "spark-submit --master spark://master:7077": "tests/runtime/loop/test_cluster_story.py",
@@ -72,10 +72,13 @@ ELSEWHERE = {
     "foretide kafka topics --servers host:9092": "tests/cli/test_kafka.py",
     "foretide kafka stop": "tests/cli/test_kafka.py",
     "foretide admission set in 5000 --restart": "tests/spark/test_kafka.py",
-    "foretide run url-count --kafka": "tests/cli/test_run_processes.py",
-    "foretide run url-count --servers localhost:9092": "tests/cli/test_run_processes.py",
-    "foretide run url-count --mode real-time": "tests/cli/test_run_processes.py",
-    "foretide run url-count --mode real-time --servers localhost:9092": "tests/spark/realtime/test_pipeline.py",
+    "foretide run url-count --kafka": "tests/cli/test_kafka_processes.py",
+    "foretide run url-count --servers localhost:9092": "tests/cli/test_kafka_processes.py",
+    "foretide run url-count --mode real-time": "tests/cli/test_kafka_processes.py",
+    "foretide run url-count --mode real-time --servers localhost:9092": "tests/cli/test_kafka_processes.py",
+    "foretide run my_module:topology --sink kafka:localhost:9092/loud-{stream}": "tests/cli/test_kafka_processes.py",
+    "foretide run my_module:topology --mode real-time --sink kafka:localhost:9092/loud-{stream}":
+        "tests/cli/test_kafka_processes.py",
 }  # fmt: skip
 """Commands that start Spark, brokers or an installation of their own, and the tests that do what they do."""
 

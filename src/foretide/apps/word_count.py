@@ -1,6 +1,8 @@
 """Word count, Storm's first example: words of tweets, counted in windows of ten seconds.
 
 tweets -> split (shuffle) -> count (fields by word)
+
+In real-time mode each word updates its count at once.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from pyspark.sql import functions as F
 
-from foretide.apps.app import App, Load
+from foretide.apps.app import App, Load, RealTime
 from foretide.topology.graph import Bolt, From, Spout, Topology
 from foretide.topology.groupings import Fields, Shuffle
-from foretide.topology.sources import Replay
+from foretide.topology.sources import Replay, Source
 from foretide.workloads.curve import Curve
 from foretide.workloads.tweets import Tweets
 
@@ -56,4 +58,46 @@ def truth(tweets: pd.DataFrame, _: Load) -> pd.DataFrame:
     return split_up.value_counts().reset_index(name="times")
 
 
-APP = App("word-count", build, edge="split", ratio="4:3:2:1", result="count", truth=truth)
+def split_at_once(tweets: DataFrame) -> DataFrame:
+    """The words of each tweet."""
+    return tweets.select("row", "due", F.explode(F.split(F.lower("text"), r"\s+")).alias("word"))
+
+
+def count_at_once(words: DataFrame) -> DataFrame:
+    """The count of a word in its window after each occurrence."""
+    window = F.window(F.timestamp_micros("due"), "10 seconds").alias("window")
+    counts = words.groupBy(window, "word").agg(
+        F.count("*").alias("times"), F.last("row").alias("row"), F.last("due").alias("due")
+    )
+    return counts.select(F.col("window.start").alias("window_start"), "word", "times", "row", "due")
+
+
+def build_real_time(source: Source) -> Topology:
+    """The topology for real-time mode."""
+    return Topology(
+        "word-count",
+        spouts=[Spout("tweets", source)],
+        bolts=[
+            Bolt("split", split_at_once, [From("tweets", Shuffle(by=("row",)))], pool=4),
+            Bolt("count", count_at_once, [From("split", Fields("word"))]),
+        ],
+    )
+
+
+def last_counts(tweets: pd.DataFrame) -> pd.DataFrame:
+    """The last count of each word and window, worked out the plain way."""
+    words = tweets["text"].str.lower().str.split(r"\s+", regex=True)
+    window = pd.to_datetime(tweets["due"], unit="us", utc=True).dt.floor("10s")
+    split_up = pd.DataFrame({"window_start": window, "word": words}).explode("word")
+    return split_up.value_counts().reset_index(name="times")
+
+
+APP = App(
+    "word-count",
+    build,
+    edge="split",
+    ratio="4:3:2:1",
+    result="count",
+    truth=truth,
+    real_time=RealTime(build_real_time, "count", ("window_start", "word"), "times", last_counts),
+)
