@@ -163,20 +163,20 @@ class KafkaRun:
         """
         self.pipeline.await_tasks(_TASKS_SECONDS)
         servers, client, result = self.brokers.servers, self.brokers.client, real_time_of(self.app).result
-        collector = Collector(servers, self.topics[result], options=client).start()
-        feed = Feed(servers, self.topics["input"], self.rows, self.curve, client).start()
-        self.origin = feed.start_time / 1e6
+        with (  # what is cut off leaves neither process nor folder
+            Collector(servers, self.topics[result], options=client).start() as collector,
+            Feed(servers, self.topics["input"], self.rows, self.curve, client).start() as feed,
+        ):
+            self.origin = feed.start_time / 1e6
 
-        def look() -> bool:
-            self._look(collector)
-            return feed.running and self.pipeline.running
+            def look() -> bool:
+                self._look(collector)
+                return feed.running and self.pipeline.running
 
-        try:
             yield look
             if to_the_end:
                 self._await_quiet(collector)
             feed.stop()
-        finally:
             self.results = ResultLatency.of(collector.stop(), self.origin)
 
     def _look(self, collector: Collector) -> None:

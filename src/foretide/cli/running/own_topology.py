@@ -21,9 +21,10 @@ from foretide.cli.console import ClientConfigOption, Console, DurationOption, Js
 from foretide.cli.running.ending import control_data, show_control, target_data
 from foretide.cli.running.preflight import (
     SPARK_LOG,
+    check_control,
     check_home,
     check_master,
-    check_store,
+    check_sink,
     check_temporary,
     ended_by_signals,
     only_run,
@@ -123,16 +124,17 @@ def run_topology(
     check_master(master)
     run_settings = settings_for(settings, chosen)
     _check_mode(topology, chosen, run_settings)
+    target = wanted_target(settings, latency)
+    check_control(settings, target, handed_in=any((history, model, event)))
     check_temporary()
     check_home()
-    check_store(settings.to_run().monitoring)
+    check_sink(chosen or Parquet(str(output or Path.cwd())), settings.run.output_mode)
     with (
         ended_by_signals(),
         only_run(topology.name) as tell,
         output_folder(output, topology.name, may_exist=True) as folder,
     ):
         tell(folder / "checkpoint" / "foretide")
-        target = wanted_target(settings, latency)
         sink_in_folder = chosen or Parquet(str(folder / "output"))
         job = OwnJob(topology, sink_in_folder, folder, master, duration, settings, run_settings, target)
         summary = _run(job, as_json=as_json)

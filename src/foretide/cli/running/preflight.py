@@ -15,12 +15,23 @@ from pathlib import Path
 import typer
 
 from foretide.cli.console import echo
-from foretide.errors import ControlFolderError, EnvironmentNotReadyError, RegistryError, StoreError
+from foretide.control.world.setup import Target
+from foretide.control_folder.filesystem import local_path
+from foretide.errors import (
+    ControlError,
+    ControlFolderError,
+    EnvironmentNotReadyError,
+    RegistryError,
+    SettingsError,
+    StoreError,
+)
 from foretide.files import PRIVATE
 from foretide.runtime.shutdown import Interrupted, interruptible
 from foretide.settings.run import MonitorSettings
+from foretide.settings.settings import Settings
 from foretide.spark.versions import REPLAY, check_has, check_spark
 from foretide.status.pipelines import Running, foretide_home, list_running, private_home, withdraw
+from foretide.topology.sinks import Json, Parquet, Sink, Table
 
 SPARK_LOG = "spark.log"
 MAX_SECONDS = 86_400.0
@@ -97,6 +108,45 @@ def check_store(monitoring: MonitorSettings | None) -> None:
         problem = "it is a folder" if place.is_dir() else _not_writable(place.parent)
         if problem is not None:
             raise StoreError(f"monitoring.store: cannot write to {_quoted(place)}: {problem}")
+
+
+def check_control(settings: Settings, target: Target | None, *, handed_in: bool = False) -> None:
+    """Refuse what would keep a control loop from starting: with a `target`, or policies, there will be one.
+
+    Args:
+        settings: All of them.
+        target: What the loop has to hold; None where there will be no loop.
+        handed_in: Whether options hand a model, history or events to the forecasts, which only a loop makes.
+    """
+    if target is None and handed_in:
+        raise typer.BadParameter(
+            "--history, --model and --event are for the forecasts of the control loop: give --latency or --policy, too"
+        )
+    monitoring = settings.to_run().monitoring
+    if target is not None and monitoring is None:
+        raise ControlError("the control loop rests on what is measured; set run.monitoring to true")
+    check_store(monitoring)
+    forecasts = settings.forecasts
+    if target is not None and (forecasts.model is not None or forecasts.history or forecasts.events):
+        from foretide.runtime.forecasts.handed_in import check_handed_in  # noqa: PLC0415 - loads models
+
+        check_handed_in(forecasts)
+
+
+def check_output_mode(mode: str) -> None:
+    """Refuse what Spark cannot write to files and tables."""
+    if mode != "append":
+        raise SettingsError(f"run.output_mode must be append where the output is files or a table, got {mode}")
+
+
+def check_sink(sink: Sink, output_mode: str) -> None:
+    """Refuse a folder of files that cannot be written, and an output mode that files do not take."""
+    if isinstance(sink, Parquet | Json | Table):
+        check_output_mode(output_mode)
+    folder = local_path(sink.path) if isinstance(sink, Parquet | Json) else None
+    problem = None if folder is None else _not_writable(folder)
+    if folder is not None and problem is not None:
+        raise EnvironmentNotReadyError(f"--sink: cannot write to {_quoted(folder)}: {problem}; give another folder")
 
 
 @contextmanager

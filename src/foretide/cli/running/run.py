@@ -22,10 +22,11 @@ from foretide.cli.console import ClientConfigOption, DurationOption, JsonOption,
 from foretide.cli.running.beside import DashboardOption, dashboard_beside
 from foretide.cli.running.preflight import (
     SPARK_LOG,
+    check_control,
     check_home,
     check_load,
     check_master,
-    check_store,
+    check_output_mode,
     check_temporary,
     ended_by_signals,
     only_run,
@@ -42,7 +43,7 @@ from foretide.cli.settings import (
     handed_in,
 )
 from foretide.control.world.setup import Target
-from foretide.errors import BatchTimeoutError, ControlError, ForetideError, PipelineFailedError, RestartFailedError
+from foretide.errors import BatchTimeoutError, ForetideError, PipelineFailedError, RestartFailedError
 from foretide.runtime.driver_supervisor import CRASHED, DriverSupervisor, RestartLimits
 from foretide.settings.settings import Settings
 from foretide.spark.kafka_options import read_options
@@ -137,13 +138,13 @@ def run(
     executors = [] if max_executors is None else [f"control.max_executors={max_executors}"]
     given = [*(sets or ()), *executors, *handed_in(history, model, event)]
     settings = chosen_settings(config, given, policy)
-    target, monitoring = wanted_target(settings, latency), settings.to_run().monitoring
-    if target is not None and monitoring is None:
-        raise ControlError("the control loop rests on what is measured; set run.monitoring to true")
+    target = wanted_target(settings, latency)
+    check_control(settings, target, handed_in=any((history, model, event)))
+    if not through_kafka:
+        check_output_mode(settings.run.output_mode)
     check_plot(plot)
     check_temporary()
     check_home()
-    check_store(monitoring)
     with (
         ended_by_signals(),
         nullcontext(_tell_nobody) if supervised else only_run(name) as tell,

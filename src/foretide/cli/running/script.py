@@ -19,7 +19,7 @@ import typer
 
 from foretide.cli.console import DurationOption, echo, plain_values
 from foretide.cli.exits import ScriptExit
-from foretide.cli.running.preflight import check_home, ended_by_signals
+from foretide.cli.running.preflight import check_control, check_home, ended_by_signals
 from foretide.cli.running.run import wanted_target
 from foretide.cli.settings import (
     ConfigOption,
@@ -74,6 +74,7 @@ def run_script(
     settings = chosen_settings(config, [*(sets or ()), *handed_in(history, model, event)], policy)
     settings.to_control()
     target = wanted_target(settings, latency) or settings.target
+    check_control(settings, target)
     check_home()
     with ended_by_signals():
         code = _run(script, arguments or [], settings, target, "act" if act else "advise", summary)

@@ -39,7 +39,7 @@ def forecast_service(
         ForecastError: The history, the model or an event cannot be used.
     """
     now, spouts = time.time(), settings.spouts or ()
-    given = None if settings.model is None else _given_model(settings.model, spouts, now)
+    given = None if settings.model is None else _given_model(settings.model, now, spouts)
     handed = [read_history(source, now, settings.step) for source in settings.history]
     unknown = {source for history in handed for source in history} - {"", *spouts}
     if handed and unknown and not any(source in spouts for history in handed for source in history):
@@ -49,6 +49,22 @@ def forecast_service(
     events = tuple(parse_event(text, author()) for text in settings.events)
     read = partial(_earlier_load, name, handed, store, now)
     return ForecastService(settings, read, folder, events=events, given=given, hosts=hosts)
+
+
+def check_handed_in(settings: ForecastSettings) -> None:
+    """Refuse a model, a history or an event that no pipeline can use, before there is one.
+
+    Raises:
+        ForecastError: It cannot be read or used.
+        ModelFolderError: The model cannot be loaded.
+    """
+    now = time.time()
+    if settings.model is not None:
+        _given_model(settings.model, now)
+    for source in settings.history:
+        read_history(source, now, settings.step)
+    for text in settings.events:
+        parse_event(text, author())
 
 
 def history_file(name: str) -> Path:
@@ -67,14 +83,14 @@ def _earlier_load(name: str, handed: list[History], store: str | None, now: floa
     return merged([*found, *handed, *own])
 
 
-def _given_model(folder: str, spouts: Sequence[str], now: float) -> GivenModel:
+def _given_model(folder: str, now: float, spouts: Sequence[str] | None = None) -> GivenModel:
     model, card = load_model(Path(folder))
     if not isinstance(model, Ensemble):
         raise ForecastError(f"the model in '{folder}' is {card.model}; a pipeline uses an {Ensemble.name}")
     step = card.step_seconds
     if step is None:
         raise ForecastError(f"the model in '{folder}' does not know its times: train it on a file that has them")
-    if len(spouts) != 1:
+    if spouts is not None and len(spouts) != 1:
         raise ForecastError(f"a model can be handed to a pipeline with one source, and this one has {len(spouts)}")
     last = now if card.last_step is None else moved_by_weeks(card.last_step * step, now)
     return model, replace(card, last_step=int(last // step))
