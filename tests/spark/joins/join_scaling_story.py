@@ -1,8 +1,13 @@
-"""A join that is too much for one executor gets another one, by Algorithm 3, and gives it back. Prints JSON."""
+"""A join that is too much for one executor gets another one, by Algorithm 3. Prints JSON.
+
+`python join_scaling_story.py FOLDER cpu` lets it be too much by its work, and then give it back; with `memory` it is by
+what its state takes, whatever else the machine does.
+"""
 
 import json
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,23 +19,23 @@ import foretide as ft
 from foretide.control.actions.registry import SetExecutors
 from foretide.control.decisions.effects import EvaluationSettings
 from foretide.control.guards import GuardSettings
-from foretide.control.policies.hot_keys import HotKeySettings
+from foretide.control.policies.hot_keys import HotKeys, HotKeySettings
 from foretide.joins.settings import ScalingSettings, WindowSettings
 from foretide.spark.executors import Executors
 
 SCHEMA = "key long, t timestamp, v long"
-ROWS, SECONDS, MOST_FILES, PATIENCE = 3_000, 10, 40, 300
+SECONDS, MOST_FILES, PATIENCE = 10, 40, 300
 EPOCH = 1_700_000_000
 BOUND = "rt >= lt - INTERVAL 2 SECONDS AND rt <= lt + INTERVAL 2 SECONDS"
 
 
-def put(folder, number):
+def put(folder, number, rows):
     """A file for each side, half of its rows with one key, in one step."""
     rng = np.random.default_rng(number)
     for side in "lr":
-        keys = np.where(rng.random(ROWS) < 0.5, 0, rng.integers(1, 100, ROWS))
-        times = (EPOCH + number * SECONDS) * 1_000_000 + np.sort(rng.integers(0, SECONDS * 1_000_000, ROWS))
-        values = number * 1_000_000 + np.arange(ROWS)
+        keys = np.where(rng.random(rows) < 0.5, 0, rng.integers(1, 100, rows))
+        times = (EPOCH + number * SECONDS) * 1_000_000 + np.sort(rng.integers(0, SECONDS * 1_000_000, rows))
+        values = number * 1_000_000 + np.arange(rows)
         table = pa.table({"key": keys, "t": pa.array(times, pa.timestamp("us", "UTC")), "v": values})
         hidden = folder / side / f".{number:04d}"
         pq.write_table(table, hidden)
@@ -49,11 +54,43 @@ def kept(joined):
     return joined.where("(lv * 31 + rv) % 1000 = 0").select("lv", "rv")
 
 
+@dataclass(frozen=True)
+class Kind:
+    """Rows of a file on each side, what counts as busy, and how often CPU is measured; 0 for memory alone."""
+
+    rows: int
+    scaling: ScalingSettings
+    workers_every: float
+
+
+KINDS = {
+    "cpu": Kind(3_000, ScalingSettings(busy=0.2, idle=0.1), 1.0),  # other tests take cores as well
+    "memory": Kind(600, ScalingSettings(memory_unit=0.01, busy=0.5, idle=0.0), 0.0),
+}
+
+
+@dataclass
+class Noted:
+    """The policy, and the most bytes of state that it has been told of."""
+
+    rule: HotKeys
+    name: str = "hot_keys"
+    state_bytes: int = 0
+
+    def start(self):
+        return self.rule.start()
+
+    def wish(self, state, world):
+        self.state_bytes = max(self.state_bytes, sum(view.state_bytes for view in world.joins.values()))
+        return self.rule.wish(state, world)
+
+
 class Story:
     """One executor at first; what happens from then on is up to the policy."""
 
-    def __init__(self, spark, folder):
-        self.spark, self.folder, self.files, self.end = spark, folder, 0, time.monotonic() + PATIENCE
+    def __init__(self, spark, folder, kind):
+        self.spark, self.folder, self.kind, self.files = spark, folder, kind, 0
+        self.end = time.monotonic() + PATIENCE
         for side in "lr":
             (folder / side).mkdir()
         self.feed()
@@ -64,20 +101,20 @@ class Story:
         joined = ft.join(self.stream("l"), self.stream("r"), [("lkey", "rkey")], "2 seconds", control_folder=control)
         writer = kept(joined).writeStream.format("parquet").option("path", str(folder / "out"))
         self.query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
-        scaling = ScalingSettings(busy=0.2, idle=0.1)  # other tests take cores as well
-        hot_keys = HotKeySettings(scale=True, windows=WindowSettings(3600.0), scaling=scaling)
+        hot_keys = HotKeySettings(scale=True, windows=WindowSettings(3600.0), scaling=kind.scaling)
+        self.policy = Noted(HotKeys(hot_keys))
         settings = ft.Settings(
             policies={"hot_keys": hot_keys},
             guards=GuardSettings(cooldown=0, cooldown_down=0, down_window=0, settle_batches=0),
             evaluation=EvaluationSettings(roll_back=False),
-            monitoring=ft.MonitorSettings(store="", workers_every=1.0, machines_every=0),
+            monitoring=ft.MonitorSettings(store="", workers_every=kind.workers_every, machines_every=0),
         )
         self.controller = ft.control(
-            self.query, ["hot_keys"], settings=settings, max_executors=2, control_folder=control
+            self.query, [self.policy], settings=settings, max_executors=2, control_folder=control
         )
 
     def feed(self):
-        put(self.folder, self.files)
+        put(self.folder, self.files, self.kind.rows)
         self.files += 1
 
     def stream(self, side):
@@ -103,8 +140,9 @@ class Story:
         self.wait(lambda: self.executors() == 2, self.keep_busy)
         counts.append(self.executors())
         self.query.processAllAvailable()
-        self.wait(lambda: self.executors() == 1)
-        counts.append(self.executors())
+        if self.kind.workers_every:
+            self.wait(lambda: self.executors() == 1)
+            counts.append(self.executors())
         self.query.processAllAvailable()
         failure = self.query.exception()
         self.query.stop()
@@ -114,6 +152,7 @@ class Story:
         return {
             "executors": counts,
             "asked": [wish.action.count for wish in wishes if isinstance(wish.action, SetExecutors)],
+            "state_bytes": self.policy.state_bytes,
             "reasons": [wish.reason for wish in wishes],
             "joined": checksum(self.spark.read.schema("lv long, rv long").parquet(str(self.folder / "out"))),
             "by_spark": checksum(kept(left.join(right, F.expr(f"lkey = rkey AND {BOUND}")))),
@@ -121,12 +160,12 @@ class Story:
         }
 
 
-def main(folder):
+def main(folder, kind):
     options = {"spark.sql.shuffle.partitions": "4", "spark.executor.memory": "512m"}
     spark = ft.session("local-cluster[2,1,1024]", "scaling", options)
-    print(json.dumps(Story(spark, Path(folder)).run()))
+    print(json.dumps(Story(spark, Path(folder), KINDS[kind]).run()))
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2])
