@@ -5,12 +5,13 @@ Both themes, 1280 and 390 pixels wide; with names of pages after the folder, onl
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = os.environ.get("FORETIDE_CHROMIUM", "/usr/bin/chromium")
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -29,8 +30,9 @@ def take(browser: Browser, address: str, pipeline: str, folder: Path, pages: tup
             page = context.new_page()
             for name in pages:
                 page.goto(address if name == "overview" else f"{address}/p/{pipeline}/{name}")
-                page.wait_for_timeout(2500)
-                page.screenshot(path=folder / f"{name}-{width}-{theme}.png", full_page=True)
+                page.locator("main .panel").first.wait_for(timeout=60_000)
+                page.wait_for_timeout(3000)  # charts and live values
+                page.screenshot(path=folder / f"{name}-{width}-{theme}.png")
             context.close()
 
 

@@ -11,6 +11,7 @@ from dashboard.pipelines import SETUP, announce_pipeline
 from docs.test_dashboard import dashboard_process
 from foretide.control.world.setup import OperatorSetup
 from foretide.dashboard.pages import advice, decisions, forecast, joins, latency, overview, topology, what_if, workers
+from foretide.dashboard.pages.charts import forecast_chart
 from foretide.dashboard.pages.frame import PAGES
 from foretide.dashboard.pages.graph import _HEIGHT, _WIDTH, _plan, draw
 from foretide.dashboard.reading import Reader
@@ -60,6 +61,13 @@ def test_pages_show_what_the_views_say(reader):
     assert "set spark.sql.shuffle.partitions=4" in advice.render(reader.advice("shop"))
     assert "processors</h2>" in what_if.render(reader.what_if("shop", Question(latency=1.0)))
     assert "No answer" in what_if.render(reader.what_if("shop", Question(latency=1e-6)))
+
+
+def test_intervals_that_are_much_wider_than_the_load_is_high_do_not_make_a_line_of_it(reader):
+    view = reader.forecast("shop", None, None, None, 900)
+    assert forecast_chart(view)["yAxis"]["max"] is None
+    wide = replace(view, ahead=tuple(replace(each, high=5000.0) for each in view.ahead))
+    assert forecast_chart(wide)["yAxis"]["max"] == 300.0
 
 
 def test_workers_are_grouped_by_machine_with_what_stands_out_of_it(reader):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ Options = dict[str, Any]
 
 _INK, _SOFT, _LINE, _PANEL, _BAD, _BAND = (f"var(--{name})" for name in ("ink", "soft", "line", "panel", "bad", "band"))
 COLOURS = ("var(--s2)", "var(--s3)", "var(--s1)")
-_MAX_WORDS = 90
+_MAX_HEADROOM = 2.0
 
 
 def base(unit: str) -> Options:
@@ -21,7 +22,7 @@ def base(unit: str) -> Options:
     return {
         "animation": False,
         "textStyle": {"fontFamily": "Roboto, system-ui, sans-serif"},
-        "grid": {"left": 8, "right": 14, "top": 40, "bottom": 6, "containLabel": True},
+        "grid": {"left": 8, "right": 14, "top": 56, "bottom": 6, "containLabel": True},
         "legend": {"top": 0, "left": 0, "itemWidth": 16, "itemHeight": 8, "textStyle": {"color": _SOFT}},
         "tooltip": {
             "trigger": "axis",
@@ -96,7 +97,17 @@ def forecast_chart(view: ForecastView) -> Options:
         *_band("80 % interval now", view.ahead, "var(--s1)", 0.22),
     ]
     legend = {**chart["legend"], "data": [each["name"] for each in series[:3]]}
-    return chart | {"series": series, "legend": legend}
+    return chart | {"series": series, "legend": legend, "yAxis": chart["yAxis"] | {"max": _top(view)}}
+
+
+def _top(view: ForecastView) -> float | None:
+    """The end of the axis, where intervals that are much wider than the load is high would make a line of it."""
+    levels = [*(point.value for point in view.came), *(point.mean for point in (*view.earlier, *view.ahead))]
+    highest = _MAX_HEADROOM * max(levels, default=0.0)
+    if highest <= 0 or max((point.high or 0.0 for point in (*view.earlier, *view.ahead)), default=0.0) <= highest:
+        return None
+    step = 10.0 ** math.floor(math.log10(highest))
+    return step * math.ceil(highest / step)
 
 
 def _means(points: Iterable[Foreseen]) -> list[Point]:

@@ -134,6 +134,7 @@ def frame(title: str, entry: Entry | None, page: str) -> Iterator[None]:
     entries = join(html('<a href="{}"{}>{}</a>', to, chosen if is_this else "", words) for to, words, is_this in items)
     with ui.element("div").classes("frame"):
         ui.html(html('<nav class="menu" aria-label="Pages">{}</nav>', entries), sanitize=False)
+        ui.run_javascript("foretide.showCurrent()")
         with ui.element("main").props('id="content"'):
             yield
 

@@ -45,7 +45,7 @@ def draw(view: TopologyView, *, down: bool) -> Markup:
     nodes = join(_node(plan.boxes[each.name], each, slow) for each in view.operators)
     return html(
         '<svg class="graph" viewBox="0 0 {w} {h}" style="max-width:{w}px" role="img" aria-label="{words}">'
-        '<defs><marker id="{m}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+        '<defs><marker id="{m}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="12" markerHeight="12" '
         'markerUnits="userSpaceOnUse" orient="auto"><path class="tip" d="M0,0 L8,4 L0,8 Z"/></marker></defs>'
         "{links}{nodes}</svg>",
         w=f"{plan.width:.0f}",
@@ -94,13 +94,13 @@ def _link(plan: _Plan, stream: StreamView, most: float) -> Markup:
     thick = 1.5 + 4.5 * (stream.rate or 0.0) / most
     busy = "" if stream.utilization is None else f"{percent(stream.utilization)} busy"
     x, y = (x1 + x2) / 2, (y1 + y2) / 2
+    x, above, below, anchor = (x + 10, y - 3, y + 11, "start") if plan.down else (x, y - 9, y + 19, "middle")
     return html(
         '<path class="link" d="{}" stroke-width="{}" marker-end="url(#{})"/>'
-        '<rect class="plate" x="{}" y="{}" width="92" '
-        'height="36" rx="6"/><text x="{}" y="{}" text-anchor="middle" font-size="13" data-stream="{}">{}/s</text>'
-        '<text class="sub" x="{}" y="{}" text-anchor="middle" font-size="11">{}</text>',
-        path, f"{thick:.1f}", _marker(plan.down), x - 46, y - 19, x, y - 4, f"{stream.source}->{stream.target}",
-        number(stream.rate), x, y + 11, busy,
+        '<text class="label" x="{}" y="{}" text-anchor="{}" font-size="13" data-stream="{}">{}/s</text>'
+        '<text class="label sub" x="{}" y="{}" text-anchor="{}" font-size="11">{}</text>',
+        path, f"{thick:.1f}", _marker(plan.down), x, above, anchor, f"{stream.source}->{stream.target}",
+        number(stream.rate), x, below, anchor, busy,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from foretide.errors import ForetideError
 from foretide.status.views.latency import Point
 from foretide.status.views.overview import Overview
 
+_LEAD = "Those that run on this machine, those that ran since the dashboard was started, and recorded ones."
 _LOOK_BACK = 900.0
 _MODES = {"act": "acts", "advise": "advises", "pause": "is paused", "none": "is not attached"}
 
@@ -28,7 +29,7 @@ def add(reader: Reader) -> None:
     @ui.page("/")
     async def show() -> None:
         with frame("Overview", None, "overview"):
-            ui.html('<h1>Pipelines</h1><div id="state"></div>', sanitize=False)
+            ui.html(f'<h1>Pipelines</h1><p class="lead">{_LEAD}</p><div id="state"></div>', sanitize=False)
             await fill(partial(_build, reader))
 
 

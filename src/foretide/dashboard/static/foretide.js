@@ -38,6 +38,11 @@ const foretide = (() => {
     try { kept = localStorage.getItem("foretide-theme"); } catch (error) { /* as above */ }
     root.dataset.theme = kept || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   }
+  // Where the menu is a row that is wider than the window, show the entry of this page.
+  function showCurrent() {
+    const menu = document.querySelector(".menu"), entry = menu?.querySelector("[aria-current]");
+    if (entry) menu.scrollLeft = entry.offsetLeft - (menu.clientWidth - entry.offsetWidth) / 2;
+  }
   const toggleTheme = () => theme(root.dataset.theme === "dark" ? "light" : "dark");
 
   // ---- orders
@@ -105,5 +110,5 @@ const foretide = (() => {
   document.addEventListener("submit", submitted);
   document.addEventListener("click", clicked);
   begin();
-  return { put, keptToken };
+  return { put, keptToken, showCurrent };
 })();
