@@ -23,7 +23,7 @@ def main(folder):
         ft.Bolt("work", lambda df: df.where("value >= 0"), [ft.From("numbers", ft.Dynamic(by=("row",)))], pool=2),
         ft.Bolt("hash", lambda df: df.withColumn("hash", F.sha2(F.col("key").cast("string"), 256)), [ft.From("work")]),
     ])  # fmt: skip
-    settings = ft.RunSettings(trigger="1 second")
+    settings = ft.RunSettings(trigger="1 second", revive=20)  # its source needs its worker within 10 s
     pipeline = ft.submit(spark, topology, ft.Parquet(f"{folder}/out"), f"{folder}/checkpoint", settings)
     ft.control(pipeline, target=ft.Latency(p99="60s"))
     print(pipeline.control_folder.location, flush=True)
