@@ -7,11 +7,14 @@ last healthy worker always stays.
 The forecast is that of the net of workers. As long as there is none that is trusted, it is the worker's usual value:
 the smoothed value of its earlier batches, without those in which the error was too large. Where all workers are on one
 machine, which cannot be emptied, the worker alone is bypassed.
+
+In real time tasks stay with their workers, so splits keep tuples away from the tasks there, at once. Sources and state
+stay where they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
@@ -21,6 +24,8 @@ from typing_extensions import Doc
 from foretide.bounds import Bounded, Scope
 from foretide.control.actions.registry import Action, Quarantine, QuarantineHost, Release, ReleaseHost
 from foretide.control.decisions.decision import Expectation, Wish
+from foretide.control.policies.emptying import splits_away
+from foretide.control.world.setup import Weights
 from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.metrics.catalogue import CATALOGUE
@@ -75,10 +80,11 @@ class Usual:
 
 @dataclass(frozen=True, slots=True)
 class PredictionErrorState:
-    """Until when each host or worker is bypassed, and the usual value of each worker."""
+    """Until when each host or worker is bypassed, the usual value of each worker, and the splits to go back to."""
 
     held: Mapping[str, float] = field(default_factory=dict)
     usual: Mapping[str, Usual] = field(default_factory=dict)
+    splits: Mapping[str, Weights] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,8 @@ class PredictionError:
 
     def wish(self, state: PredictionErrorState, world: World) -> tuple[PredictionErrorState, list[Wish]]:
         """Bypass where the error is too large; release when the hold time is over."""
+        if world.setup.mode == "pipeline" and world.observed.placements:
+            return self._split_away(state, world)
         held = {place: until for place, until in state.held.items() if self._workers(place, world)}
         wishes: list[Wish] = []
         for place, until in state.held.items():
@@ -110,6 +118,28 @@ class PredictionError:
                 expected = Expectation(f"no tuples wait there for the next {self.settings.hold:g} s", "latency_p99_ms")
                 wishes.append(Wish(self.name, self._action(place, world, out=True), reason, expected))
         return PredictionErrorState(held, self._learned(state.usual, mispredicted, world)), wishes
+
+    def _split_away(self, state: PredictionErrorState, world: World) -> tuple[PredictionErrorState, list[Wish]]:
+        """Where tasks stay with their workers: send nothing to theirs for some time, but for those of the last one."""
+        held = {place: until for place, until in state.held.items() if until > world.at}
+        mispredicted = self._mispredicted(state.usual, world)
+        for worker in mispredicted:
+            place = self._place(worker, world)
+            if world.observed.in_service - self._emptied([*held, place], world):
+                held[place] = world.at + self.settings.hold
+        splits, wanted = splits_away(world, self._emptied(held, world), state.splits)
+        why = "; ".join(f"worker {worker}: {reason}" for worker, reason in mispredicted.items())
+        expected = Expectation(f"no tuples wait there for the next {self.settings.hold:g} s", world.target.metric)
+        wishes = [
+            Wish(self.name, split, why or "tuples keep away until the hold time is over", expected, urgent=True)
+            if split.edge in splits
+            else Wish(self.name, split, "the hold time is over: the shares that they had before")
+            for split in wanted
+        ]
+        return PredictionErrorState(held, self._learned(state.usual, mispredicted, world), splits), wishes
+
+    def _emptied(self, places: Iterable[str], world: World) -> frozenset[str]:
+        return frozenset().union(*(self._workers(place, world) for place in places))
 
     def _place(self, worker: str, world: World) -> str:
         """The machine of a worker, unless there is no other one: then the worker itself."""
