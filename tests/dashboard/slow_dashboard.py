@@ -7,10 +7,8 @@ from pathlib import Path
 from foretide.dashboard.server import address_of, listen, serve
 from foretide.status.sources import Sources
 
-gate = Path(sys.argv[1])
 
-
-def slowly(function):
+def slowly(function, gate):
     def waiting(*arguments):
         while gate.exists():
             time.sleep(0.02)
@@ -19,6 +17,12 @@ def slowly(function):
     return waiting
 
 
-Sources.find, Sources.entries = slowly(Sources.find), slowly(Sources.entries)
-listening = listen("127.0.0.1", 0)
-serve(listening, "127.0.0.1", on_start=lambda: print(address_of(listening), flush=True))
+def main():
+    gate = Path(sys.argv[1])
+    Sources.find, Sources.entries = slowly(Sources.find, gate), slowly(Sources.entries, gate)
+    listening = listen("127.0.0.1", 0)
+    serve(listening, "127.0.0.1", on_start=lambda: print(address_of(listening), flush=True))
+
+
+if __name__ == "__main__":
+    main()
