@@ -143,7 +143,7 @@ def url_count(
             if runs[-1].stopped is not None:
                 break
         write_report({run.name: folder / name for run, name in zip(runs, ("off", "on"), strict=False)}, report, console)
-    if plot is not None:
+    if plot is not None and len(runs) > 1:  # one that was stopped is compared with nothing
         _draw(runs, disturbances, plot, console)
     if as_json:
         print_json([_to_data(run, disturbances) for run in runs])
