@@ -23,9 +23,12 @@ def tell(folder, *names):
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    return tell(
-        tmp_path_factory.mktemp("policies"), "replicas", "reactive", "admission", "two", "lopsided", "processors"
-    )
+    return tell(tmp_path_factory.mktemp("policies"), "replicas", "reactive", "admission", "two")
+
+
+@pytest.fixture(scope="module")
+def told_without_topology(tmp_path_factory):
+    return tell(tmp_path_factory.mktemp("queries"), "lopsided", "processors")
 
 
 @pytest.mark.parametrize("policy", ["replicas", "reactive"])
