@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from foretide.apps.foresight import Change, Side
 from foretide.errors import FileError
+from foretide.reports import plots
 from foretide.reports.plots import (
     BatchRow,
     Disturbances,
@@ -14,6 +16,7 @@ from foretide.reports.plots import (
     PlottedRun,
     check_output_file,
     draw_comparison,
+    draw_foresight,
     draw_latencies,
     draw_partitions,
     draw_run,
@@ -38,6 +41,33 @@ def test_two_runs_are_compared(tmp_path):
     draw_comparison([off, on], Disturbances(1.0, 3.0, 5.0), tmp_path / "both.svg")
     drawn = (tmp_path / "both.svg").read_text()
     assert drawn.startswith("<?xml")
+
+
+def drawn_by_foresight(monkeypatch, tmp_path, **options):
+    """The axes of the picture of two runs."""
+    figures = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, _: figures.append(figure))
+    batches = ((1.0, 10, 0.2), (40.0, 10, 0.3))
+    off = Side("off", batches, 0.3, 9.0, 0, (Change(32.0, 4, False, ""), Change(38.0, 2, False, "")))
+    on = Side("on", batches, 0.3, 9.0, 0, (Change(20.0, 6, True, ""),), (), ((10.0, 90.0, 110.0), (30.0, 500.0, 700.0)))
+    draw_foresight([(0.0, 100.0), (28.0, 600.0)], [off, on], tmp_path / "both.png", **options)
+    return figures[0].axes
+
+
+def test_the_picture_of_foresight_names_decisions_and_draws_the_forecast_against_what_came(monkeypatch, tmp_path):
+    due, replicas, latency = drawn_by_foresight(monkeypatch, tmp_path, target=2.0, ahead=8.0)
+    assert [text.get_text() for text in replicas.texts] == ["+3, measured", "+5, forecast"]
+    [band] = due.collections
+    assert band.get_label() == "80 % interval, forecast 8 s before"
+    assert band.get_datalim(due.transData).intervaly.tolist() == [90.0, 700.0]
+    assert replicas.lines[0].get_xydata().tolist() == [[0.0, 1.0], [32.0, 4.0], [38.0, 2.0], [40.0, 2.0]]
+    assert latency.lines[-1].get_label() == "target: 2 s"
+    assert latency.get_ylim()[1] > 2.0
+
+
+def test_without_a_target_there_is_no_line(monkeypatch, tmp_path):
+    latency = drawn_by_foresight(monkeypatch, tmp_path)[2]
+    assert [line.get_label() for line in latency.lines] == ["off", "on"]
 
 
 def test_a_batch_knows_its_rate():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,8 @@ BUSY = 0.6
 AHEAD_SECONDS = 8.0
 _GUARDS = GuardSettings(cooldown=2, cooldown_down=8, down_window=10)
 _POLL_SECONDS = 0.1
+FORESEEN_SECONDS = 10.0
+"""How far ahead the forecast is drawn: the horizon next to `AHEAD_SECONDS`."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ class Side:
 
     Attributes:
         batches: When each batch ended, its rows, and the p99 latency of its tuples, in seconds.
+        foreseen: For times of the load, the 80 % interval that was forecast some seconds before.
+        first: The replicas at the start.
     """
 
     name: str
@@ -112,6 +116,8 @@ class Side:
     rows_lost: int
     changes: tuple[Change, ...]
     effects: tuple[str, ...] = ()
+    foreseen: tuple[tuple[float, float, float], ...] = ()
+    first: int = 1
 
     def increase_for(self, rise: float, wave: Wave) -> Change | None:
         """The first increase for a wave, from the end of the one before it on."""
@@ -171,6 +177,17 @@ class _Run:
     curve: Curve
     first: int
     controller: Controller | None = None
+    foreseen: list[tuple[float, float, float]] = field(default_factory=list)
+
+    def look_ahead(self, now: float) -> None:
+        """Note, once a second, what is forecast."""
+        at = now - origin_of(self.pipeline) + FORESEEN_SECONDS
+        if self.foreseen and at < self.foreseen[-1][0] + 1.0:
+            return
+        found = None if self.controller is None else self.controller.forecast("arrival_rate", SPOUT)
+        for point in () if found is None else found.points:
+            if point.seconds == FORESEEN_SECONDS:
+                self.foreseen.append((at, point.quantiles[0.1], point.quantiles[0.9]))
 
     @property
     def over(self) -> bool:
@@ -194,7 +211,7 @@ class _Run:
         paid = replica_seconds(self.first, changes, self.curve.duration)
         return Side(
             self.name, batches, weighted_quantile(np.concatenate(known), np.concatenate(weights), 0.99), paid, lost,
-            changes, effects,
+            changes, effects, tuple(self.foreseen), self.first,
         )  # fmt: skip
 
 
@@ -211,6 +228,8 @@ def run_both(
             say(f"history handed in: {len(samples):,} s of the load before the start")
         attach(run, policy(), forecasts=run.name == WITH, history=history, say=say)
     while not all(run.over for run in runs):
+        for run in runs:
+            run.look_ahead(time.time())
         time.sleep(_POLL_SECONDS)
     off, on = (end(run) for run in runs)
     return off, on

@@ -213,7 +213,7 @@ def draw_latencies(runs: Sequence[LatencyRun], slow_at: float | None, target: fl
 
 
 class ReplicaChange(Protocol):
-    """A change of the replicas of an operator: when, in seconds of the run, and to how many."""
+    """A change of the replicas of an operator: when, in seconds of the run, to how many, and whether by a forecast."""
 
     @property
     def at(self) -> float: ...  # noqa: D102
@@ -221,9 +221,16 @@ class ReplicaChange(Protocol):
     @property
     def replicas(self) -> int: ...  # noqa: D102
 
+    @property
+    def foreseen(self) -> bool: ...  # noqa: D102
+
 
 class ReplicaRun(Protocol):
-    """A run whose replicas change: its batches as time, rows and p99 latency in seconds."""
+    """A run whose replicas change: its batches as time, rows and p99 latency in seconds.
+
+    `first` is how many there are at the start, and `foreseen` what was forecast for each time of the run some seconds
+    before: time, and the 80 % interval.
+    """
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -232,28 +239,70 @@ class ReplicaRun(Protocol):
     def batches(self) -> Sequence[tuple[float, int, float]]: ...  # noqa: D102
 
     @property
+    def first(self) -> int: ...  # noqa: D102
+
+    @property
     def changes(self) -> Sequence[ReplicaChange]: ...  # noqa: D102
 
+    @property
+    def foreseen(self) -> Sequence[tuple[float, float, float]]: ...  # noqa: D102
 
-def draw_foresight(load: Sequence[tuple[float, float]], runs: Sequence[ReplicaRun], path: Path) -> None:
-    """The load, and for each run its replicas and its latency over time."""
-    figure = new_figure(10, 7)
+
+def draw_foresight(
+    load: Sequence[tuple[float, float]],
+    runs: Sequence[ReplicaRun],
+    path: Path,
+    target: float | None = None,
+    ahead: float = 10.0,
+) -> None:
+    """The load and what was forecast of it, and for each run its replicas, with the reason of increases, and latency.
+
+    Args:
+        load: When it changes, in seconds of the run, and to how many rows a second.
+        runs: What happened.
+        path: Of the picture.
+        target: Of the latency in seconds, if there is one.
+        ahead: Seconds before a time at which it was forecast.
+    """
+    figure = new_figure(10, 8)
     due, replicas, latency = figure.subplots(3, 1, sharex=True)
-    due.step([at for at, _ in load], [rate for _, rate in load], where="post", color="black")
+    due.step([at for at, _ in load], [rate for _, rate in load], where="post", color="black", label="what came")
     due.set_ylabel("rows due per second")
     for run, colour in zip(runs, _COLOURS, strict=False):
-        points = [(each.at, each.replicas) for each in run.changes]
-        points += [(run.batches[-1][0], points[-1][1])] if points and run.batches else []
-        replicas.step([at for at, _ in points], [count for _, count in points], where="post", color=colour)
+        if run.foreseen:
+            at, low, high = zip(*run.foreseen, strict=True)
+            label = f"80 % interval, forecast {ahead:g} s before"
+            due.fill_between(at, low, high, color=colour, alpha=0.3, label=label)
+        _draw_replicas(replicas, run, colour)
         latency.plot([at for at, _, _ in run.batches], [p99 for _, _, p99 in run.batches], color=colour, label=run.name)
     replicas.set_ylabel("active replicas")
     latency.set_ylabel("tuple latency (p99), s")
     latency.set_xlabel("seconds of the load")
+    if target is not None:
+        latency.axhline(target, color="black", linestyle=":", label=f"target: {target:g} s")
+    end = max((run.batches[-1][0] for run in runs if run.batches), default=load[-1][0])
     for axes in (due, replicas, latency):
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(bottom=0, top=1.25 * axes.get_ylim()[1])
+        axes.set_xlim(0, end)
         axes.grid(alpha=0.3)
-    latency.legend(loc="upper left")
+        axes.legend(loc="upper left", ncols=3, fontsize="small")
     save_figure(figure, path)
+
+
+def _draw_replicas(axes: Axes, run: ReplicaRun, colour: str) -> None:
+    """The replicas over time; each increase is marked with how many were added, and whether a forecast caused it."""
+    points = [(0.0, run.first), *((each.at, each.replicas) for each in run.changes)]
+    points += [(run.batches[-1][0], points[-1][1])] if run.batches else []
+    axes.step([at for at, _ in points], [count for _, count in points], where="post", color=colour, label=run.name)
+    for (_, before), change in zip(points, run.changes, strict=False):
+        if change.replicas > before:
+            text = f"+{change.replicas - before}, {'forecast' if change.foreseen else 'measured'}"
+            left = change.foreseen or change.at > 0.85 * points[-1][0]  # room for the words
+            place = (-4 if left else 4, 3 if change.foreseen else -12)  # runs often change to the same number
+            axes.annotate(
+                text, (change.at, change.replicas), place, textcoords="offset points", ha="right" if left else "left",
+                fontsize=8, color=colour,
+            )  # fmt: skip
 
 
 def draw_partitions(loads: Mapping[str, Sequence[float]], path: Path) -> None:

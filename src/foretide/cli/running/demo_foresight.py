@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from foretide.apps.foresight import POOL, WITH, Side, Wave, run_both, to_data
+from foretide.apps.foresight import FORESEEN_SECONDS, POOL, WITH, Side, Wave, run_both, to_data
 from foretide.cli.console import Console, JsonOption, PlotOption, print_json
 from foretide.cli.running.application import spark_session
 from foretide.cli.running.demo_join import check_demo_plot
@@ -89,7 +89,7 @@ def _draw(sides: tuple[Side, Side], wave: Wave, plot: Path, console: Console) ->
     moments = sorted({0.0, *wave.rises, *(rise + wave.busy for rise in wave.rises)})
     load = [(at, wave.rate(at)) for at in moments]
     try:
-        draw_foresight(load, sides, plot)
+        draw_foresight(load, sides, plot, ahead=FORESEEN_SECONDS)
     except EnvironmentNotReadyError as error:
         console.print(f"no plot: {error}")
     else:
