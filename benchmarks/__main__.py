@@ -20,6 +20,7 @@ ALL = (
     "batch_cost",
     "store_growth",
     "forecasting",
+    "forecasting_counts",
     "forecasting_nets",
     "workers",
     "planning",

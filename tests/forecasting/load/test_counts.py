@@ -42,15 +42,27 @@ def test_what_is_not_whole_or_not_few_is_no_small_count():
     for values, on in (([1.0, 2.0, 0.0], True), ([1.5, 2.0, 0.0], False), ([100.0, 90.0], False)):
         counts = SmallCounts(1)
         for step in range(120):
-            counts.see(values[step % len(values)], np.array([1.0]), np.array([1.0]), np.array([True]))
+            counts.see(values[step % len(values)], np.array([1.0]), np.array([[1.0]]), np.array([True]))
         assert counts.on is on
 
 
 def test_quantiles_are_those_of_the_distribution_that_was_seen():
     counts, rng = SmallCounts(1), np.random.default_rng(5)
     for _ in range(1600):
-        counts.see(float(rng.poisson(3.0)), np.array([3.0]), np.array([3.0]), np.array([True]))
-    found = counts.quantiles(np.array([3.0]), np.array([3.0]))[0]
+        counts.see(float(rng.poisson(3.0)), np.array([3.0]), np.array([[3.0]]), np.array([True]))
+    found = counts.quantiles(np.array([3.0]), np.array([[3.0]]))[0]
     drawn = rng.poisson(3.0, 100_000) + rng.uniform(-0.5, 0.5, 100_000)
     assert found[3:-3] == pytest.approx(np.quantile(drawn.clip(0), LEVELS[3:-3]), abs=0.2)
     assert found[MEDIAN] == pytest.approx(2.8, abs=0.2)
+
+
+def test_the_median_is_that_with_the_smallest_percentage_errors_and_stays_within_the_distribution():
+    counts, rng = SmallCounts(1, medians=3), np.random.default_rng(5)
+    others = np.array([[9.0, 2.2, 2.9]])
+    for _ in range(800):
+        counts.see(float(rng.poisson(3.0)), np.array([3.0]), others, np.array([True]))
+    found = counts.quantiles(np.array([3.0]), others)[0]
+    assert found[MEDIAN] == 2.2  # percentages of small values weigh more
+    low = counts.quantiles(np.array([3.0]), np.zeros((1, 3)))[0]
+    assert low[MEDIAN] == low[MEDIAN - 3]
+    assert (np.diff(low) >= 0).all()

@@ -2,8 +2,8 @@
 
 Around each mean lies a negative binomial distribution, whose dispersion follows from recent errors. Its levels are then
 replaced by those at which recent values were found. A count k stands for the numbers from k - 1/2 to k + 1/2, and 0 for
-those from 0 to 1/2: quantiles are of these numbers, so they need not jump. The median is the distribution's or that of
-the ensemble in logarithms, whichever had the smaller percentage errors.
+those from 0 to 1/2: quantiles are of these numbers, so they need not jump. The median is the distribution's, or one of
+those that were forecast in logarithms, by the ensemble and by each member: the one with the smallest percentage errors.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _LOWEST_MEAN = 0.02
 _FEWEST, _SPREADS = 12, 10.0
 """Counts are looked at up to so many, and so many standard deviations above the mean."""
 
-_NEAR = 2
-"""Levels below and above the median between which another median is accepted: from 0.3 to 0.7."""
+_NEAR = 3
+"""Levels below and above the median between which another median is accepted: from 0.2 to 0.8."""
 
 _OUTER = 0.1
 """The mean lies between this level and its counterpart, whatever the levels are."""
@@ -36,13 +36,14 @@ _OUTER = 0.1
 class SmallCounts:
     """Quantiles for a series of small counts, by its latest errors at each horizon."""
 
-    def __init__(self, horizons: int) -> None:
+    def __init__(self, horizons: int, medians: int = 1) -> None:
+        """Begin with nothing; `medians` is how many are forecast in logarithms."""
         self._pairs = np.full((WINDOW, horizons, 2), np.nan)
         self._steps = 0
         self._weight = self._sum = self._parts = 0.0
         self._dispersion = np.full(horizons, 0.1)
         self._levels = np.tile(_GRID, (horizons, 1))
-        self._errors = np.zeros((horizons, 2))
+        self._errors = np.zeros((horizons, 1 + medians))
 
     @property
     def on(self) -> bool:
@@ -52,7 +53,7 @@ class SmallCounts:
         return few and self._steps >= _MIN_PAIRS
 
     def see(self, value: float, means: Floats, medians: Floats, known: Mask) -> None:
-        """Note a value, and the means and medians that were forecast for it at each horizon, where `known`."""
+        """Note a value, and what was forecast for it at each horizon, where `known`: means, and horizons x medians."""
         self._weight = _MEMORY * self._weight + 1.0
         self._sum = _MEMORY * self._sum + value
         parts = _MEMORY * self._parts + abs(value - round(value))
@@ -62,7 +63,7 @@ class SmallCounts:
         self._steps += 1
         if self.on and value > 0:
             own = self._around(means, self._dispersion, self._levels)
-            errors = np.abs(np.stack([own[:, MEDIAN], _middle(own, medians)], axis=1) - value) / value
+            errors = np.abs(_medians(own, medians) - value) / value
             self._errors = _MEMORY * self._errors + np.where(known[:, None], errors, 0.0)
         if self.on and self._steps % _EVERY == 0:
             for place in range(len(self._dispersion)):
@@ -86,7 +87,7 @@ class SmallCounts:
         self._levels[place] = np.maximum.accumulate(found)
 
     def quantiles(self, means: Floats, medians: Floats) -> Floats:
-        """Horizons x levels around the mean at each horizon; `medians` are those of the ensemble in logarithms."""
+        """Horizons x levels around the mean at each horizon; `medians` (horizons x medians) are those in logarithms."""
         return self._chosen(means, medians, np.arange(len(means)))
 
     def quantiles_at(self, means: Floats, medians: Floats, horizons: Sequence[int]) -> Floats:
@@ -97,8 +98,8 @@ class SmallCounts:
 
     def _chosen(self, means: Floats, medians: Floats, places: NDArray[np.int64]) -> Floats:
         found = self._around(means, self._dispersion[places], self._levels[places])
-        better = self._errors[places, 1] < self._errors[places, 0]
-        found[:, MEDIAN] = np.where(better, _middle(found, medians), found[:, MEDIAN])
+        best = self._errors[places].argmin(axis=1)
+        found[:, MEDIAN] = _medians(found, medians)[np.arange(len(found)), best]
         found[:, :MEDIAN] = np.minimum(found[:, :MEDIAN], found[:, [MEDIAN]])
         found[:, MEDIAN + 1 :] = np.maximum(found[:, MEDIAN + 1 :], found[:, [MEDIAN]])
         return found
@@ -129,13 +130,15 @@ class SmallCounts:
         """Continue from it."""
         self._pairs, self._steps = np.array(state["pairs"]), int(state["steps"])
         self._dispersion, self._levels = np.array(state["dispersion"]), np.array(state["levels"])
-        self._errors = np.array(state["errors"])
+        errors = np.array(state["errors"])
+        self._errors = errors if errors.shape == self._errors.shape else self._errors  # earlier models knew two
         self._weight, self._sum, self._parts = (float(each) for each in state["sums"])
 
 
-def _middle(quantiles: Floats, medians: Floats) -> Floats:
-    """Other medians, as far as the levels beside the median allow."""
-    return np.clip(medians, quantiles[:, MEDIAN - _NEAR], quantiles[:, MEDIAN + _NEAR])
+def _medians(quantiles: Floats, others: Floats) -> Floats:
+    """Rows x medians: the distribution's, and the others as far as the levels beside it allow."""
+    low, high = quantiles[:, [MEDIAN - _NEAR]], quantiles[:, [MEDIAN + _NEAR]]
+    return np.concatenate([quantiles[:, [MEDIAN]], np.clip(others, low, high)], axis=1)
 
 
 def _shares(mean: Floats, dispersion: Floats, most: int) -> Floats:

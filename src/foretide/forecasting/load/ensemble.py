@@ -67,7 +67,7 @@ class Ensemble:
         self.members = tuple(members)
         self.horizons = self.members[0].horizons
         self._weights = Weights(len(self.horizons), len(self.members))
-        self._counts = SmallCounts(len(self.horizons))
+        self._counts = SmallCounts(len(self.horizons), 1 + len(self.members))
         shape = (0, len(self.horizons))
         self._pending = _Table(
             np.empty((*shape, len(self.members))), np.empty((*shape, len(self.members), len(LEVELS))),
@@ -150,7 +150,7 @@ class Ensemble:
         )
         self._weights.restack()
         if known:
-            medians = table.combined_quantiles[places, each, MEDIAN]
+            medians = _all_medians(table.combined_quantiles[places, each], table.quantiles[places, each])
             self._counts.see(value, table.combined_mean[places, each], medians, checks)
 
     def _forecast_from(self, table: _Table, now: int, ready: Mask) -> tuple[Floats, Floats]:
@@ -159,7 +159,7 @@ class Ensemble:
         table.combined_quantiles[now] = _averaged(self._weights.for_quantiles(ready), table.quantiles[now])
         mean = np.where(self._weights.mean_falls_back(), table.means[now, :, 0], table.combined_mean[now])
         if self._counts.on:
-            return mean, self._counts.quantiles(mean, table.combined_quantiles[now, :, MEDIAN])
+            return mean, self._counts.quantiles(mean, _all_medians(table.combined_quantiles[now], table.quantiles[now]))
         last = self._weights.quantiles_fall_back()[:, None]
         return mean, np.where(last, table.quantiles[now, :, 0], table.combined_quantiles[now])
 
@@ -173,7 +173,7 @@ class Ensemble:
         for_mean, for_quantiles = (self._at_steps(weights, horizon) for weights in self._in_force())
         mean = (for_mean * means).sum(axis=1)
         if self._counts.on:
-            medians = _averaged(for_quantiles, quantiles)[:, MEDIAN]
+            medians = _all_medians(_averaged(for_quantiles, quantiles), quantiles)
             return SeriesForecast(mean, self._counts.quantiles_at(mean, medians, self.horizons))
         return SeriesForecast(mean, _averaged(for_quantiles, quantiles))
 
@@ -263,10 +263,15 @@ class Ensemble:
         self.horizons = self.members[0].horizons
         self._weights = Weights(len(self.horizons), len(self.members))
         self._weights.restore(state["weights"])
-        self._counts = SmallCounts(len(self.horizons))
+        self._counts = SmallCounts(len(self.horizons), 1 + len(self.members))
         if "counts" in state:  # not in models of earlier releases
             self._counts.restore(state["counts"])
         self._pending = _Table(*(np.array(state[name]) for name in _Table._fields))
+
+
+def _all_medians(combined: Floats, quantiles: Floats) -> Floats:
+    """Rows x medians: that of the ensemble, then those of the members."""
+    return np.concatenate([combined[:, [MEDIAN]], quantiles[:, :, MEDIAN]], axis=1)
 
 
 def _averaged(weights: Floats, quantiles: Floats) -> Floats:
