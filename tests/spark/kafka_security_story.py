@@ -17,7 +17,7 @@ from foretide.spark.kafka_broker import create_topics, list_topics
 from foretide.spark.kafka_client import client_settings
 
 MASTER = "local-cluster[1,12,1024]"
-USER, PASSWORD = "me", os.environ["STORY_PASSWORD"]
+USER, PASSWORD = "me", os.environ.get("STORY_PASSWORD", "")
 
 
 def security(password):
