@@ -21,12 +21,20 @@ const foretide = (() => {
     fresh.forEach((node, place) => (place < old.length ? morph(old[place], node) : now.append(node)));
     old.slice(fresh.length).forEach((node) => node.remove());
   }
+  // Do something with an element; when it is not in the page yet, as soon as it is.
+  function when(selector, action, tries = 200) {
+    const place = document.querySelector(selector);
+    if (place) action(place);
+    else if (tries > 0) setTimeout(() => when(selector, action, tries - 1), 50);
+  }
+  const newest = new Map();
   function put(id, html) {
-    const place = document.getElementById(id);
-    if (!place) return;
-    const made = document.createElement("template");
-    made.innerHTML = html;
-    children(place, made.content);
+    newest.set(id, html);
+    when(`#${id}`, (place) => {
+      const made = document.createElement("template");
+      made.innerHTML = newest.get(id);
+      children(place, made.content);
+    });
   }
 
   function theme(name) {
@@ -39,10 +47,10 @@ const foretide = (() => {
     root.dataset.theme = kept || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   }
   // Where the menu is a row that is wider than the window, show the entry of this page.
-  function showCurrent() {
-    const menu = document.querySelector(".menu"), entry = menu?.querySelector("[aria-current]");
-    if (entry) menu.scrollLeft = entry.offsetLeft - (menu.clientWidth - entry.offsetWidth) / 2;
-  }
+  const showCurrent = () => when(".menu [aria-current]", (entry) => {
+    const menu = entry.closest(".menu");
+    menu.scrollLeft = entry.offsetLeft - (menu.clientWidth - entry.offsetWidth) / 2;
+  });
   const toggleTheme = () => theme(root.dataset.theme === "dark" ? "light" : "dark");
 
   // ---- orders
@@ -103,10 +111,9 @@ const foretide = (() => {
     if (button) confirmOrder(button.dataset.pipeline, JSON.parse(button.dataset.order), button.dataset.words);
     if (event.target.closest("[data-theme-button]")) toggleTheme();
   }
-  function keptToken() {
-    const field = document.getElementById("token");
-    if (field && !field.value) field.value = sessionStorage.getItem("foretide-token") || "";
-  }
+  const keptToken = () => when("#token", (field) => {
+    if (!field.value) field.value = sessionStorage.getItem("foretide-token") || "";
+  });
   document.addEventListener("submit", submitted);
   document.addEventListener("click", clicked);
   begin();
