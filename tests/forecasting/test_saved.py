@@ -53,6 +53,12 @@ def test_saving_again_replaces_the_model_and_leaves_nothing_behind(series, tmp_p
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_a_model_of_a_series_in_seconds_has_the_day_as_a_season_and_can_be_loaded(series, tmp_path):
+    model, card = train(Series("load", series.values, 1.0), "ridge", horizons=(1,))
+    save_model(tmp_path, model, card)
+    assert load_model(tmp_path)[1].seasons == (86_400, 604_800)
+
+
 def test_going_on_learns_what_is_new_and_fits_again(series):
     model, card = train(first(series, 150), "neural net", horizons=(1,))
     fits = model.fits

@@ -186,9 +186,10 @@ def _about(folder: Path) -> dict[str, Any]:
 
 def _card(about: Mapping[str, Any]) -> ModelCard:
     card = from_data(ModelCard, about)
-    for name, values, low in (("horizons", card.horizons, 1), ("seasons", card.seasons or (), 2)):
-        if (not values and name == "horizons") or not all(low <= value <= MAX_HORIZON for value in values):
-            raise ValueError(f"{name} must be between {low} and {MAX_HORIZON:,}")
+    bounds = (("horizons", card.horizons, 1, MAX_HORIZON), ("seasons", card.seasons or (), 2, MAX_SEASON))
+    for name, values, low, high in bounds:
+        if (not values and name == "horizons") or not all(low <= value <= high for value in values):
+            raise ValueError(f"{name} must be between {low} and {high:,}")
     if not (0 <= card.values <= _MAX_VALUES and card.seed >= 0):
         raise ValueError(f"values must be between 0 and {_MAX_VALUES:,}, and seed 0 or more")
     for steps, scores in card.scores.items():
