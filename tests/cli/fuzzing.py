@@ -5,7 +5,6 @@ Spark is replaced by an error, so that a start is counted; whoever waits is inte
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -33,6 +32,7 @@ from foretide.control.decisions.decision import Decision
 from foretide.control.history import RecordedWorld
 from foretide.control.world.setup import Setup
 from foretide.control_folder.folder import ControlFolder
+from foretide.dashboard import server
 from foretide.errors import ForetideError
 from foretide.metrics.metric import Sample
 from foretide.status.pipelines import Running, announce
@@ -231,14 +231,13 @@ def _limits(folder: Path) -> Iterator[list[object]]:
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    def interrupt_loop(main: Any, **_: Any) -> None:
-        main.close()
+    def interrupt_server(*_: Any) -> None:
         raise KeyboardInterrupt
 
     process: Any = subprocess.Popen  # Spark is a process of its own, and its version is asked for first
-    saved = (time.sleep, asyncio.run, tempfile.tempdir, process.__init__)
+    saved = (time.sleep, server.create_app, tempfile.tempdir, process.__init__)
     handlers = [(number, signal.signal(number, hang)) for number in (signal.SIGPROF, signal.SIGALRM)]
-    time.sleep, asyncio.run = interrupt, interrupt_loop  # type: ignore[assignment]
+    time.sleep, server.create_app = interrupt, interrupt_server  # type: ignore[assignment]
     tempfile.tempdir, process.__init__ = str(folder), start  # type: ignore[assignment]
     memory = resource.getrlimit(resource.RLIMIT_AS)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -253,7 +252,7 @@ def _limits(folder: Path) -> Iterator[list[object]]:
         resource.setrlimit(resource.RLIMIT_AS, memory)
         for number, handler in handlers:
             signal.signal(number, handler)
-        time.sleep, asyncio.run, tempfile.tempdir, process.__init__ = saved
+        time.sleep, server.create_app, tempfile.tempdir, process.__init__ = saved
 
 
 _COLUMNS = ("cases", "no clear end", "tracebacks", "hangs", "accepted, so that Spark starts")

@@ -114,18 +114,33 @@ def verify_stopped(
 ) -> Verification | None:
     """Compare the output of a pipeline that was stopped with the truth of the rows that it took.
 
-    None if it took no row, or the input cannot be made again.
+    A stop may cut a batch off after it has written its files and before Spark has committed it. Then the output is that
+    of the rows of this batch, too. None if it took no row, or the input cannot be made again.
     """
     reports = list(pipeline.reports)
     taken = [each for report in reports if (each := taken_by(report)) is not None]
-    table = source.input_table(taken[-1], whole=False) if taken else None
-    if table is None:
+    if not taken:
         return None
+    checkpoint = Path(pipeline.checkpoint)
+    ranges = [each for each in (taken[-1], last_committed(checkpoint), last_planned(checkpoint)) if each is not None]
+    first: Verification | None = None
+    for table in (source.input_table(each, whole=False) for each in ranges):
+        verdict = None if table is None else _verdict(pipeline, result, truth, table)
+        first = first or verdict
+        if verdict is not None and verdict.exact:
+            return verdict
+    return first
+
+
+def _verdict(
+    pipeline: Pipeline, result: str, truth: Callable[[pd.DataFrame], pd.DataFrame], table: Any
+) -> Verification:
+    """How the output compares with the truth of these rows, windows that are still open left out."""
     expected = truth(table.to_pandas())
     found = pipeline.output(result).toPandas()[list(expected.columns)]
-    closed = _closed(expected, found) if any(report.stateful for report in reports) else expected
-    verification = compared(table.num_rows, closed, found)
-    return replace(verification, open_rows=len(expected) - len(closed))
+    stateful = any(report.stateful for report in list(pipeline.reports))
+    closed = _closed(expected, found) if stateful else expected
+    return replace(compared(table.num_rows, closed, found), open_rows=len(expected) - len(closed))
 
 
 def _closed(expected: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
