@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 from cli.processes import pipeline_of, running
 from foretide.cli.main import app
+from foretide.control_folder.folder import ControlFolder
 from foretide.spark.kafka_broker import create_topics
-from helpers import send_records
+from helpers import send_records, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.apart]
 
@@ -79,6 +80,8 @@ def test_a_run_in_real_time_that_is_stopped_is_not_compared(broker):
     """Results are written before their offsets are committed: nobody can tell which rows were taken."""
     load = ("--duration", "10m", "--rate", "200", "--latency", "1ms")
     with running("run", "url-count", "--mode", "real-time", "--servers", broker.address, *load) as process:
+        folder = ControlFolder(pipeline_of(process, "url-count").control_folder)
+        wait_for(lambda: (control := folder.status.control()) is not None and control.record.cause is not None)
         stop(process, "url-count")
         printed, _ = ended(process)
     lines = printed.splitlines()
