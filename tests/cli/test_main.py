@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from cli.fuzz_cases import commands
+from cli.fuzz_cases import commands, words_of
 from foretide.cli.main import app
 from foretide.control_folder.folder import ControlFolder
 from foretide.status.pipelines import Running, announce, foretide_home
@@ -82,8 +82,9 @@ def test_a_damaged_entry_is_named_once_on_stderr_and_spoils_no_json(two):
 
 def test_the_usage_of_every_command_names_its_arguments_in_capitals():
     for name in commands():
-        usage = say(*name.split(), "--help").split("Usage: foretide ")[1].splitlines()[0]
-        assert not re.search(r"[a-z]|\[\[", usage.removeprefix(name)), usage
+        words = words_of(name)
+        usage = say(*words, "--help").split("Usage: foretide ")[1].splitlines()[0]
+        assert not re.search(r"[a-z]|\[\[", usage.removeprefix(" ".join(words))), usage
 
 
 def test_without_pipelines_the_list_is_empty_and_commands_for_one_fail():

@@ -108,7 +108,7 @@ def covered(quantiles: Floats, truth: Floats, coverage: float) -> float:
     border counts by the share of these that lies inside.
 
     >>> covered(np.tile(np.linspace(0.25, 2.75, 15), (3, 1)), np.array([0.0, 1.0, 3.0]), 0.98)
-    0.6666666666666666
+    0.5833333333333334
     """
     low, high = (int(np.argmin(np.abs(LEVELS - level))) for level in ((1 - coverage) / 2, (1 + coverage) / 2))
     if len(truth) and truth.mean() < FEW and (truth == np.round(truth)).all():

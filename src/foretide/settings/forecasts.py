@@ -114,7 +114,7 @@ class ForecastSettings(Bounded):
             "Share of the error that a model must save for each CPU second of its fit; one that saves less is left out "
             "of the next seven fits."
         ),
-        Scope.ADVANCED,
+        Scope.PYTHON_ONLY,
     ] = 0.001
     seasons: Annotated[
         tuple[Seconds, ...] | None,

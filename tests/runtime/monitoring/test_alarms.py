@@ -16,7 +16,7 @@ from helpers import wait_for
 
 FULL = AlarmRule("full", "capacity", above=0.9, severity="critical", meaning="A replica is full.")
 MESSAGE = (
-    "A replica is full. capacity of 'count' is 0.95. "
+    "A replica is full. capacity of 'count' is 95%. "
     "Likely source: operator 'count', whose busiest replica is busy 95% of the time."
 )
 
