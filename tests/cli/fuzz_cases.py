@@ -71,6 +71,9 @@ DEVICES = ["null", "zero", "memory"]
 WAITING = {"--servers"}
 """Options whose odd values take the time that a server is waited for."""
 
+INHERITED = {"--socket"}
+"""Options for the number of a file that a parent has opened: odd ones are files of these tests."""
+
 READ = {"file", "source", "--config", "--client-config", "--control-folder"}
 
 
@@ -160,7 +163,7 @@ def _required(argument: Any) -> str:
 def _values(parameter: Any) -> list[str]:
     if getattr(parameter, "is_flag", False):
         return [""]
-    if set(parameter.opts) & WAITING:
+    if set(parameter.opts) & (WAITING | INHERITED):
         return []
     names = {parameter.name, *parameter.opts}
     return [*TEXTS, *NUMBERS, *PATHS, *(DEVICES if names & READ else [])]

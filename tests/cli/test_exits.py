@@ -244,3 +244,10 @@ def test_commands_print_with_the_console_of_foretide_only():
                 file.read_text(),
             )
             assert not found, file.name
+
+
+@pytest.mark.parametrize("number", ["99999", "9223372036854775808"])
+def test_a_dashboard_takes_no_number_that_is_not_a_socket(number):
+    result = CliRunner().invoke(app, ["dashboard", "--socket", number])
+    assert result.exit_code == 2
+    assert "must be the number of an open socket" in " ".join(result.output.split())

@@ -78,6 +78,8 @@ def test_going_on_with_another_series_is_refused(series):
 
 def test_folders_without_a_whole_model_of_ours_are_refused(series, tmp_path):
     with pytest.raises(ModelFolderError, match="there is no model"):
+        load_model(tmp_path / ("n" * 300))
+    with pytest.raises(ModelFolderError, match="there is no model"):
         load_model(tmp_path)
     save_model(tmp_path, *train(series, "ewma", horizons=(1,)))
     about = tmp_path / "model.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -58,6 +59,12 @@ def _serve(listening: socket.socket, host: str, store: Sequence[str], *, as_json
 
 def _serve_beside(inherited: int) -> None:
     """As the child of a run: on its socket, until it ends, and only with what it leaves of the processor."""
+    try:
+        is_socket = stat.S_ISSOCK(os.fstat(inherited).st_mode)
+    except (OSError, OverflowError):
+        is_socket = False
+    if not is_socket:
+        raise typer.BadParameter(f"--socket must be the number of an open socket, got {inherited}")
     os.nice(_NICENESS)
     end_with_parent()
     serve(socket.socket(fileno=inherited), "127.0.0.1")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import tempfile
 import time
 import zipfile
@@ -171,7 +172,7 @@ def load_state(folder: Path) -> tuple[State, Mapping[str, Any]]:
 
 def _about(folder: Path) -> dict[str, Any]:
     file = folder / "model.json"
-    if not file.exists():
+    if not os.path.exists(file):  # noqa: PTH110 - False for a name that no file can have
         raise ModelFolderError(f"there is no model in '{folder}'; `foretide train` saves one")
     try:
         about = json.loads(read_text(file, "a saved model", _MAX_MODEL_BYTES))

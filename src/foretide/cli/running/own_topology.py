@@ -10,6 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -154,7 +155,8 @@ def find_topology(reference: str) -> Topology:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        found: Any = getattr(import_module(module), name)
+        with redirect_stdout(sys.stderr):  # stdout is for what the command says, such as JSON
+            found: Any = getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         where = f"in '{folder}' or an installed package" if error.name == module.partition(".")[0] else f"({error})"
         raise PipelineNotFoundError(f"cannot import '{module}': there is no such module {where}") from error
