@@ -173,7 +173,8 @@ class Joins:
         if self._closed:
             return False
         if failure is None:
-            return bool([name for name, join in self._joins.items() if join.publisher.put_back()])  # of each
+            put_back = [join.publisher.put_back() for join in self._joins.values()]  # several may be lost
+            return any(put_back)
         for join in self._joins.values():
             join.publisher.retry(failure.reached)
         log.warning("a batch ran ahead of an announced plan and is tried again; nothing was lost: %s", failure)
