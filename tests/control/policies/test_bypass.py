@@ -61,6 +61,9 @@ def test_where_every_worker_waits_for_cores_a_bad_worker_goes_after_four_times_a
     crowded = {"worker_cpu_wait_percent": waited, "worker_cpu_user_percent": had}
     assert drive([(SICK | crowded, "")] * 8) == [[]] * 7 + [[Quarantine("1")]]
     assert not any(drive([(SICK | crowded, "")] * 5 + [(HEALTHY | crowded, "")] + [(SICK | crowded, "")] * 5))
+    system = {"worker_cpu_system_percent": dict.fromkeys("0123", 0.0)}
+    alone = {"worker_cpu_wait_percent": waited | {"1": 3_000.0}}
+    assert drive([(SICK | crowded | system | alone, "")]) == [[Quarantine("1")]]  # its own wait tells it at once
 
 
 def test_a_worker_that_holds_up_the_batch_under_way_goes_before_the_batch_has_ended():

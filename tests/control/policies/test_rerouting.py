@@ -96,6 +96,17 @@ def test_where_every_worker_waits_for_cores_what_slows_one_must_last_longer():
     assert any(drive([5.0] * 8, **crowded(wait=600.0)))
 
 
+def test_where_every_worker_waits_for_cores_but_one_much_longer_that_one_is_taken_for_slow_at_once():
+    used = {
+        "worker_cpu_user_percent": dict.fromkeys("0123", 33.0),
+        "worker_cpu_system_percent": dict.fromkeys("0123", 0.0),
+    }
+    alone = {"worker_cpu_wait_percent": {"0": 600.0, "1": 3_000.0, "2": 600.0, "3": 600.0}}
+    assert any(drive([5.0, 5.0], **alone, **used))
+    alike = {"worker_cpu_wait_percent": {"0": 2_800.0, "1": 3_000.0, "2": 2_600.0, "3": 2_900.0}}
+    assert not any(drive([5.0] * 7, **alike, **used))
+
+
 def test_a_slow_worker_keeps_what_it_can_do():
     (split,) = drive([2.0, 2.0])[-1]
     ratio = (4 + 0.05) / (2 + 0.05)

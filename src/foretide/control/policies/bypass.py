@@ -151,7 +151,7 @@ class Bypass:
         if suspicion.ratio < max(self.settings.slow, min_ratio):
             return self._healthy(record, world), None
         record = replace(record, strikes=record.strikes + 1, since=world.at)
-        enough = patience(self.settings, world)
+        enough = patience(self.settings, world, worker)
         at_once = enough == self.settings.patience and suspicion.ratio >= max(self.settings.bad, min_ratio)
         if at_once or record.strikes >= enough:
             return record, self._take_out(worker, suspicion, suspicion.description)

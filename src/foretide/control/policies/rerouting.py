@@ -1,11 +1,11 @@
 """Bypass by ratio: where tasks stay with their workers, a split keeps tuples away from a slow one within two cycles.
 
-A worker is slow if its tuples take much longer than the same tuples on its peers, or are forecast to, in two reports in
-a row, or in eight where all workers wait for cores: one bad second says nothing, and what slows all workers makes none
-suspect. A slow worker's tasks get a share in
-inverse proportion to the time that they take. From `bad` on they get next to nothing, as long as the others can carry
-it: just enough tuples to see when the worker is healthy again. Sources and state stay where they are until the next
-batch; a worker that is still slow is then taken out if the target is missed and there are slots enough without it.
+A worker is slow if its tuples take much longer than the same tuples on its peers, or are forecast to, in two reports
+in a row, or in eight where all workers wait for cores alike: one bad second says nothing, and what slows all workers
+makes none suspect. A slow worker's tasks get a share in inverse proportion to the time that they take. From `bad` on
+they get next to nothing, as long as the others can carry it: just enough tuples to see when the worker is healthy
+again. Sources and state stay where they are until the next batch; a worker that is still slow is then taken out if
+the target is missed and there are slots enough without it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Rerouting:
             else:
                 own, known = tasks.get(worker), health.get(worker)
                 found = known if own is None else _worst(own, _forecast(known))  # tasks tell best what it measures
-                new = self._watched(record or WorkerRecord("watched", world.at), found, world)
+                new = self._watched(worker, record or WorkerRecord("watched", world.at), found, world)
             after |= {} if new is None else {worker: new}
             words |= {} if found is None else {worker: found.description}
         after, splits = self._splits(after, words, world, room)
@@ -78,7 +78,7 @@ class Rerouting:
 
     # ---- one worker
 
-    def _watched(self, record: WorkerRecord, found: Suspicion | None, world: World) -> WorkerRecord | None:
+    def _watched(self, worker: str, record: WorkerRecord, found: Suspicion | None, world: World) -> WorkerRecord | None:
         if found is None:
             return record if record.strikes or record.failures or record.shares else None
         if found.ratio < self.settings.slow:
@@ -86,7 +86,7 @@ class Rerouting:
             forget = world.at - record.since >= kept_for and not record.shares
             return None if forget else replace(record, phase="watched", strikes=0)
         record = replace(record, phase="watched", strikes=record.strikes + 1)
-        if record.strikes < patience(self.settings, world):
+        if record.strikes < patience(self.settings, world, worker):
             return record
         again = record.rerouted is not None
         return replace(

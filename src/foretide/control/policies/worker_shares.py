@@ -35,13 +35,15 @@ _MAX_UTILIZATION = 0.8
 _LEAST_MOVED = 0.02
 
 
-def patience(settings: BypassSettings, world: World) -> int:
+def patience(settings: BypassSettings, world: World, worker: str) -> int:
     """How many times in a row a worker must be slow.
 
-    Where every worker waits for cores, the time of each varies: what slows one of them must last longer.
+    Where every worker waits for cores, the time of each varies: what slows one of them must last longer, unless its
+    threads wait much longer than those of its peers, too.
     """
     crowded = waits_for_cores(world.snapshot) is not None
-    return settings.patience * (_CROWDED_FACTOR if crowded else 1)
+    alike = waiting_for_cores(world).get(worker, 1.0) < settings.slow
+    return settings.patience * (_CROWDED_FACTOR if crowded and alike else 1)
 
 
 def compare_tasks(world: World, *, since: Mapping[str, float], min_tuples: int = _MIN_TUPLES) -> dict[str, Suspicion]:
