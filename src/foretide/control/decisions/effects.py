@@ -25,6 +25,8 @@ from foretide.control.world.world import Request, World
 from foretide.durations import Seconds
 from foretide.formatting import format_number
 
+_MAX_WINDOWS_WITHOUT_BATCH = 10
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSettings(Bounded):
@@ -35,7 +37,10 @@ class EvaluationSettings(Bounded):
     window: Annotated[
         Seconds,
         Gt(0),
-        Doc("Latency of this many seconds before a decision is compared with that after it is in force."),
+        Doc(
+            "Latency of this many seconds before a decision is compared with that after it is in force; of longer "
+            "batches, that of three."
+        ),
         Scope.ADVANCED,
     ] = 60.0
     min_batches: Annotated[int, Ge(1), Doc("Minimum batches before and after."), Scope.PYTHON_ONLY] = 3
@@ -98,7 +103,8 @@ class Evaluations:
             return self
         new = Reading(world.at, latency, _load(world), world.snapshot.value("processed_rows_per_second"))
         old = bisect_right(self.readings, world.at - 2 * settings.window, key=lambda each: each.at)
-        return Evaluations(self.open, (*self.readings[old:], new), world.batch)
+        few = max(0, len(self.readings) + 1 - 2 * settings.min_batches)
+        return Evaluations(self.open, (*self.readings[min(old, few) :], new), world.batch)
 
     def with_decision(
         self, decision: int, wishes: Sequence[Wish], world: World, settings: EvaluationSettings
@@ -111,9 +117,14 @@ class Evaluations:
             tuple(wishes),
             tuple(action for action in undo if action is not None),
             freed_capacity=all(wish.action.frees_capacity(world.observed) for wish in wishes),
-            before=tuple(each for each in self.readings if each.at > world.at - settings.window),
+            before=self._before(world.at, settings),
         )
         return replace(self, open=(*self.open, new))
+
+    def _before(self, at: float, settings: EvaluationSettings) -> tuple[Reading, ...]:
+        """The readings of the last window, but at least as many as are needed."""
+        old = bisect_right(self.readings, at - settings.window, key=lambda each: each.at)
+        return self.readings[min(old, max(0, len(self.readings) - settings.min_batches)) :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +161,7 @@ def evaluate(evaluations: Evaluations, world: World, settings: EvaluationSetting
             effects.append(Effect(evaluation.decision, "never observed", words))
             continue
         current = _confirmed(evaluation, world)
-        if current.in_force_at is None or world.at < current.in_force_at + settings.window:
+        if current.in_force_at is None or not _can_be_judged(current.in_force_at, evaluations, world, settings):
             still_open.append(current)
             continue
         effect = _effect(current, evaluations.readings, world, settings)
@@ -161,6 +172,14 @@ def evaluate(evaluations: Evaluations, world: World, settings: EvaluationSetting
             blocked += [BlockedAction(wish.action, current.freed_capacity, until) for wish in current.wishes]
     rest = replace(evaluations, open=tuple(still_open))
     return EvaluationResult(rest, tuple(effects), tuple(rollbacks), tuple(blocked), unobserved)
+
+
+def _can_be_judged(in_force_at: float, evaluations: Evaluations, world: World, settings: EvaluationSettings) -> bool:
+    """Whether the window is over, and had enough batches; where no more come, not for ever."""
+    after = [each.at for each in evaluations.readings if each.at > in_force_at]
+    if len(after) >= settings.min_batches:
+        return world.at >= in_force_at + settings.window
+    return world.at >= max((in_force_at, *after)) + _MAX_WINDOWS_WITHOUT_BATCH * settings.window
 
 
 def close_all(
