@@ -15,7 +15,7 @@ from foretide.control.policies.worker_records import WorkerRecord
 from foretide.control.policies.worker_shares import compare_tasks, split_without, waiting_for_cores
 from foretide.control.step import Control, step
 from foretide.control.world.setup import OperatorSetup, Target, shares
-from foretide.control.world.world import Forecast, ForecastPoint, Forecasts
+from foretide.control.world.world import Forecast, ForecastPoint, Forecasts, Request
 from foretide.metrics.from_batch import SLOWNESS
 from foretide.metrics.snapshot import Snapshot
 
@@ -126,6 +126,66 @@ def test_the_time_that_a_bad_worker_wastes_is_no_work_that_others_have_to_carry(
     state, _ = Bypass().wish({}, seen(slow=5.0, **busy))
     _, (wish,) = Bypass().wish(state, seen(1001.0, slow=5.0, **busy))
     assert 0 < shares(wish.action.weights)[1] < 0.01
+
+
+def test_others_that_are_busy_but_can_still_do_it_keep_the_stream_from_a_bad_worker():
+    """At 85 % without the slow worker, a share for it would make the slowest tuples slower, not faster."""
+    busy = {"utilization": {"parse": 0.85 * 6 / 4 / 0.5}}
+    state, _ = Bypass().wish({}, seen(slow=5.0, **busy))
+    _, (wish,) = Bypass().wish(state, seen(1001.0, slow=5.0, **busy))
+    assert 0 < shares(wish.action.weights)[1] < 0.01
+
+
+THREE = (1.0, 1.0, 1.0)
+NEARLY_OUT = (1.0, 0.01, 1.0)
+
+
+def surge(weights, busy, slow=4.5, at=1000.0, **more):
+    """A second of a stream over three workers, a task each; worker 1 is slow, the others are `busy`."""
+    got = [round(1000 * share) for share in shares(weights)]
+    tasks = {
+        "task_rows": {f"parse/{task}": count for task, count in enumerate(got)},
+        "task_busy_ms": {f"parse/{task}": count * (slow if task == 1 else 1.0) for task, count in enumerate(got)},
+        "utilization": {"parse": busy},
+    }
+    workers = {"0": "h0", "1": "h0", "2": "h1"}
+    route = observed(routes={"parse": weights}, placements={"parse": ("0", "1", "2")}, executors=workers)
+    setup = replace(LIVE, operators=(LIVE.operators[0], OperatorSetup("parse", 3, edge="parse")))
+    return world(at, seen=route, setup=setup, **tasks, **more)
+
+
+def known_slow(ratio=4.5):
+    return {"1": WorkerRecord("rerouted", 990.0, shares={"parse": THREE}, rerouted=990.0, ratio=ratio)}
+
+
+@pytest.mark.parametrize("busy", [0.5, 0.82, 0.9])
+def test_a_surge_that_the_others_can_take_gives_a_slow_worker_nothing_back(busy):
+    assert Bypass().wish(known_slow(), surge(NEARLY_OUT, busy))[1] == []
+
+
+def test_an_overload_gives_a_slow_worker_what_it_can_do_as_queues_grow_without_it():
+    _, (wish,) = Bypass().wish(known_slow(), surge(NEARLY_OUT, 1.05))
+    assert shares(wish.action.weights) == pytest.approx((0.45, 0.1, 0.45), abs=0.001)
+
+
+def test_a_slow_worker_that_can_do_next_to_nothing_stays_out_of_an_almost_overloaded_stream():
+    gets = [len(Bypass().wish(known_slow(ratio), surge(NEARLY_OUT, 0.98, slow=ratio))[1]) for ratio in (4.5, 40.0)]
+    assert gets == [1, 0]
+
+
+def test_a_share_is_taken_away_as_soon_as_the_others_can_do_without_it():
+    with_share = (1.0, 1 / 4.5, 1.0)
+    taken = {}
+    for load in (0.85, 0.96):  # of two tasks, which is nine tenths of it for three that share it
+        _, wishes = Bypass().wish(known_slow(), surge(with_share, 0.9 * load))
+        taken[load] = [shares(wish.action.weights)[1] < 0.01 for wish in wishes]
+    assert taken == {0.85: [True], 0.96: []}
+
+
+def test_a_worker_that_is_about_to_be_taken_out_gets_nothing_back_until_it_is():
+    """Its own quarantine uses up the room for workers with next to nothing; it is not in service any longer."""
+    leaving = (Request(Quarantine("1"), 30, 999.0),)
+    assert Bypass().wish(known_slow(), surge(NEARLY_OUT, 0.5, requested=leaving))[1] == []
 
 
 def test_a_forecast_alone_leaves_it_more_than_next_to_nothing():

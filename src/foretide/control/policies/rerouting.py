@@ -1,11 +1,11 @@
 """Bypass by ratio: where tasks stay with their workers, a split keeps tuples away from a slow one within two cycles.
 
-A worker is slow if its tuples take much longer than the same tuples on its peers, or are forecast to, in two reports
-in a row, or in eight where all workers wait for cores alike: one bad second says nothing, and what slows all workers
-makes none suspect. A slow worker's tasks get a share in inverse proportion to the time that they take. From `bad` on
-they get next to nothing, as long as the others can carry it: just enough tuples to see when the worker is healthy
-again. Sources and state stay where they are until the next batch; a worker that is still slow is then taken out if
-the target is missed and there are slots enough without it.
+A worker is slow if its tuples take much longer than the same tuples on its peers, or are forecast to, in two reports in
+a row, or in eight where all workers wait for cores alike: one bad second says nothing, and what slows all workers makes
+none suspect. A slow worker's tasks get a share in inverse proportion to the time that they take. From `bad` on they get
+next to nothing, just enough tuples to see when the worker is healthy again, unless the others are so busy that tuples
+wait less with that share (`share_model`). Sources and state stay where they are until the next batch; a worker that is
+still slow is then taken out if the target is missed and there are slots enough without it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from foretide.control.policies.worker_records import BypassSettings, WorkerRecor
 from foretide.control.policies.worker_shares import (
     MAX_AGE,
     compare_tasks,
-    others_can_carry,
+    others_should_carry,
     patience,
     split_without,
     waiting_for_cores,
@@ -132,7 +132,9 @@ class Rerouting:
         self, records: Records, words: Mapping[str, str], world: World, room: int
     ) -> tuple[Records, list[Wish]]:
         slow = {worker: record.ratio for worker, record in records.items() if record.phase == "rerouted"}
-        worst = frozenset(sorted(slow, key=lambda worker: -slow[worker])[: max(room, 0)])
+        leaving = {asked.action.worker for asked in world.requested if isinstance(asked.action, Quarantine)}
+        others = sorted(slow.keys() - leaving, key=lambda worker: -slow[worker])
+        worst = frozenset((leaving & slow.keys()) | set(others[: max(room, 0)]))  # those that leave are not in `room`
         kept: dict[str, tuple[float, ...]] = {}
         wishes: list[Wish] = []
         for edge, places in world.observed.placements.items():
@@ -156,7 +158,7 @@ class Rerouting:
     def _factors(self, slow: Mapping[str, float], worst: frozenset[str], edge: str, world: World) -> dict[str, float]:
         """The part of the usual share that tasks on slow workers keep."""
         bad = frozenset(worker for worker in worst if slow.get(worker, 0.0) >= self.settings.bad)
-        bad = bad if bad and others_can_carry(world, edge, bad) else frozenset()
+        bad = bad if bad and others_should_carry(world, edge, slow, bad) else frozenset()
         return {worker: 0.0 if worker in bad else 1 / ratio for worker, ratio in slow.items()}
 
     def _split(

@@ -6,10 +6,11 @@ many tuples the worker gets. Tasks of one edge do the same work: their times are
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from statistics import median
 
+from foretide.control.policies.share_model import is_better_without
 from foretide.control.policies.worker_health import Suspicion
 from foretide.control.policies.worker_records import BypassSettings
 from foretide.control.world.setup import Weights, full_tasks
@@ -31,7 +32,6 @@ _CPU_FLOOR = 1.0
 
 _CROWDED_FACTOR = 4
 
-_MAX_UTILIZATION = 0.8
 _LEAST_MOVED = 0.02
 
 
@@ -174,15 +174,26 @@ def _moves(now: Weights, new: Weights) -> bool:
     return max(abs(a / total - b / whole) for a, b in zip(now, new, strict=True)) > _LEAST_MOVED
 
 
-def others_can_carry(world: World, edge: str, slow: frozenset[str]) -> bool:
-    """Whether the tasks on other workers can do all the work of an edge, as far as it is known."""
+def others_should_carry(world: World, edge: str, slow: Mapping[str, float], bad: frozenset[str]) -> bool:
+    """Whether tuples stay less long if bad workers get next to nothing of an edge, as far as its work is known.
+
+    Args:
+        world: With the placements of the edge.
+        edge: Whose tasks to consider, in use or not.
+        slow: How many times as long tuples take on slow workers.
+        bad: The slow workers in question.
+    """
     part, places = world.setup.by_edge[edge], world.observed.placements[edge]
     busy = world.snapshot.value("utilization", part.name, within=MAX_AGE)
-    others = sum(1 for worker in places if worker not in slow)
+    others = [worker for worker in places if worker not in bad]
+    if not others or busy is None:
+        return bool(others)
     active = len(full_tasks(world.observed.routes.get(edge, ())))
-    return others > 0 and (
-        busy is None or busy * active * _work_elsewhere(world, edge, slow) <= _MAX_UTILIZATION * others
-    )
+    work = busy * active * _work_elsewhere(world, edge, bad)
+    capacity = sum(1 / slow.get(worker, 1.0) if worker is not None else 1.0 for worker in others)
+    tasks = Counter(slow[worker] for worker in places if worker is not None and worker in bad)
+    has_share = any(places[task] in bad for task in full_tasks(world.observed.routes.get(edge, ())))
+    return is_better_without(work, capacity, tasks, world.target.quantile, has_share=has_share)
 
 
 def _work_elsewhere(world: World, edge: str, slow: frozenset[str]) -> float:
