@@ -198,9 +198,9 @@ def draw_latencies(runs: Sequence[LatencyRun], slow_at: float | None, target: fl
         at = [each[0] for each in run.seconds]
         axes.plot(at, [each[2] for each in run.seconds], color=colour, linewidth=2, label=f"{run.name}: p99")
         axes.plot(at, [each[1] for each in run.seconds], color=colour, linestyle=":", label=f"{run.name}: p50")
-        for place, decided in enumerate(at for at in run.decided_at if at <= end):
-            label = "decision" if place == 0 else None
-            axes.axvline(decided, color=colour, alpha=0.4, linewidth=1, label=label)
+        for place, decided in enumerate((at for at in run.decided_at if 0 <= at <= end), 1):
+            axes.axvline(decided, color=colour, alpha=0.4, linewidth=1, label="decision" if place == 1 else None)
+            axes.text(decided, 1.01, str(place), color=colour, ha="center", transform=axes.get_xaxis_transform())
     if slow_at is not None:
         axes.axvspan(slow_at, end, color="black", alpha=0.06, label="one executor is slow")
     if target is not None:

@@ -81,7 +81,7 @@ class DemoRun:
         return max(found) if found else None
 
 
-_RATES = {MICRO_BATCH.name: 6_000.0, REAL_TIME.name: 300.0}
+_RATES = {MICRO_BATCH.name: 6_000.0, REAL_TIME.name: 100.0}
 
 
 @app.command("url-count")
@@ -90,7 +90,7 @@ def url_count(
     rate: Annotated[
         float | None,
         typer.Option(
-            show_default="300, in micro-batch mode 6000", help="Mean rows per second before the surge, at least 100."
+            show_default="100, in micro-batch mode 6000", help="Mean rows per second before the surge, at least 100."
         ),
     ] = None,
     plot: PlotOption = Path("foretide-demo.png"),

@@ -127,8 +127,9 @@ class KafkaRun:
         brokers: Brokers,
         name: str | None = None,
         mode: Mode = "real-time",
+        curve: Curve | None = None,
     ) -> KafkaRun:
-        """Create topics and start the application, under another `name` if given."""
+        """Create topics and start the application, under another `name` and with another `curve` if given."""
         form, replay = real_time_of(app), replay_of(app.build(load)).source
         prefix = f"{app.name}-{uuid.uuid4().hex[:8]}"
         topics = {stream: f"{prefix}-{stream}" for stream in ("input", form.result, DEAD_LETTERS)}
@@ -140,7 +141,7 @@ class KafkaRun:
         topology = built if name is None else replace(built, name=name)
         sink = KafkaSink(servers, f"{prefix}-{{stream}}", options=options)
         pipeline = submit(spark, topology, sink, str(folder / "checkpoint"), _for_kafka(settings, mode))
-        return cls(app, rows, replay.curve, pipeline, brokers, topics, mode)
+        return cls(app, rows, curve or replay.curve, pipeline, brokers, topics, mode)
 
     def __enter__(self) -> Self:
         return self
@@ -234,11 +235,12 @@ def warm_up(
     settings: RunSettings,
     console: Console,
     mode: Mode = "real-time",
+    rate: float = 1000.0,
 ) -> None:
     """Process rows for some seconds, so that the run does not begin while the JVM is still compiling."""
     seconds = _WARM_UP_SECONDS[mode]
     console.print(f"Warming up for {seconds:g} s ...", highlight=False)
-    load = Load(seconds, 1000.0)
+    load = Load(seconds, rate)
     with (
         progress("warming up"),
         KafkaRun.start(spark, app, load, folder / "warm-up", settings, brokers, f"{app.name}-warm-up", mode) as run,
