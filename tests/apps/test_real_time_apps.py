@@ -17,7 +17,7 @@ from foretide.topology.validate import find_problems
 from helpers import environment
 
 STORY = Path(__file__).with_name("real_time_story.py")
-NAMES = ["url-count", "unique-users", "word-count"]
+NAMES = ["url-count", "url-count-sliding", "unique-users", "word-count"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -55,7 +55,9 @@ def test_the_version_is_printed():
 
 def test_the_applications_are_listed():
     assert "url-count" in say("apps")
-    assert set(json.loads(say("apps", "--json"))) == {"url-count", "continuous-queries", "unique-users", "word-count"}
+    assert set(json.loads(say("apps", "--json"))) == {
+        "url-count", "url-count-sliding", "continuous-queries", "unique-users", "word-count",
+    }  # fmt: skip
 
 
 def test_a_topology_is_drawn_for_a_terminal_and_as_mermaid():

@@ -77,6 +77,7 @@ class RealTime:
 
 APPS = {
     "url-count": "windowed URL count of request lines (predictive-control)",
+    "url-count-sliding": "the same over the past two minutes, by windows that overlap (predictive-control)",
     "continuous-queries": "vehicles over the limit and their owners (predictive-control)",
     "unique-users": "unique users per event and second (storm-at-twitter)",
     "word-count": "words of tweets, counted in windows (Storm's first example)",
