@@ -17,7 +17,10 @@ from foretide.topology.validate import find_problems
 from helpers import environment
 
 STORY = Path(__file__).with_name("real_time_story.py")
-NAMES = ["url-count", "url-count-sliding", "unique-users", "word-count"]
+NAMES = [
+    "url-count", "url-count-sliding", "unique-users", "word-count",
+    "twitter-classification", "dns-classification", "log-events",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

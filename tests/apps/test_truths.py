@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 
-from foretide.apps import url_count_sliding
+from foretide.apps import (
+    dns_classification,
+    log_events,
+    twitter_branches,
+    twitter_classification,
+    url_count_sliding,
+)
 from foretide.apps.app import Load
+from foretide.apps.twitter_classification import STOP_WORDS, TOPICS
+from foretide.workloads.dns import DnsQueries
+from foretide.workloads.logs import LogLines
 
 LOAD = Load()
 
@@ -34,3 +44,77 @@ def test_a_request_is_in_every_window_of_the_past_two_minutes():
         found[key] for key in sorted(found, key=lambda key: key[::-1])
     ]
     assert (updates["url"] == "malformed").sum() == 8
+
+
+HEALTH, SPORT = TOPICS["health"], TOPICS["sport"]
+
+
+def test_a_tweet_is_classified_by_its_words_and_its_author():
+    texts = [
+        f"{HEALTH[0]} {SPORT[0]} {SPORT[1]}",
+        f"{SPORT[0]} {SPORT[0]} {HEALTH[0]}",  # a word counts once, and of equal topics the first one wins
+        f"{STOP_WORDS[0]} #{HEALTH[0]} http://example.org/1",
+    ]
+    tweets = pd.DataFrame({"row": [0, 1, 2], "due": [7, 8, 9], "user": ["user_0", "user_2", "user_99"], "text": texts})
+    found = twitter_classification.truth(tweets, LOAD)
+    assert found["topic"].tolist() == ["sport", "health", "other"]
+    assert found["author"].tolist() == ["agency", "politician", "person"]
+    assert twitter_classification.last_classes(tweets)["due"].tolist() == [7, 8, 9]
+
+
+def test_news_goes_by_its_publisher_and_opinions_by_their_author():
+    good, bad = twitter_branches.GOOD[50], twitter_branches.BAD[50]
+    texts = [f"{HEALTH[0]} http://example.org/15", f"{good} {bad} {good}", good, bad]
+    users = ["user_0", "user_0", "user_1", "user_500"]
+    tweets = pd.DataFrame({"row": range(4), "user": users, "text": texts})
+    assert list(twitter_branches.truth(tweets, LOAD).itertuples(index=False, name=None)) == [
+        (0, "publisher_1", "health", 2),
+        (1, "agency", "mixed", 3),
+        (2, "newspaper", "good", 2),
+        (3, "person", "bad", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("10.0.0.1 www.site3.example A NOERROR 80", "normal"),
+        ("10.0.0.1 www.site3.example A SERVFAIL 80", "failed"),
+        ("10.0.0.1 0123456789ab.info A NXDOMAIN 80", "generated"),
+        ("10.0.0.1 0123456789ab.info A NOERROR 80", "normal"),
+        ("10.0.0.1 abcdefghi012.info A NXDOMAIN 80", "failed"),
+        (f"10.0.0.1 {'a' * 30}.t1.example TXT NOERROR 80", "tunnel"),
+        (f"10.0.0.1 {'a' * 30}.t1.example A NOERROR 80", "normal"),
+    ],
+)
+def test_a_dns_query_is_of_the_class_of_its_name_and_answer(line, found):
+    assert dns_classification.class_of(line)[2] == found
+
+
+def test_what_the_generator_of_dns_queries_hides_is_found():
+    lines = DnsQueries(seed=3, generated=0.1, tunnels=0.05).rows(0, 4000)["line"].to_pylist()
+    found = pd.Series([dns_classification.class_of(line)[2] for line in lines]).value_counts(normalize=True)
+    assert found["generated"] == pytest.approx(0.1, abs=0.02)
+    assert found["tunnel"] == pytest.approx(0.05, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("node-1 ERROR names.Index: no copy of block 3 after 5 tries", "failure"),
+        ("node-1 WARN storage.Writer: slow write of block 3, took 251 ms", "slow"),
+        ("node-1 WARN storage.Writer: slow write of block 3, took 250 ms", "usual"),
+        ("node-1 INFO storage.Writer: slow write of block 3, took 251 ms", "usual"),
+        ("node-1 ", "unreadable"),
+        ("", "unreadable"),
+    ],
+)
+def test_a_log_line_is_an_event_by_its_level_and_message(line, found):
+    assert log_events.event_of(line)[3] == found
+
+
+def test_faults_and_cut_lines_are_as_frequent_as_the_generator_was_told():
+    lines = LogLines(seed=3, faults=0.3, malformed=0.1).rows(0, 4000)["line"].to_pylist()
+    found = pd.Series([log_events.event_of(line)[3] for line in lines]).value_counts(normalize=True)
+    assert found["unreadable"] == pytest.approx(0.1, abs=0.02)
+    assert found["failure"] == pytest.approx(0.9 * 0.2, abs=0.03)

@@ -57,6 +57,7 @@ def test_the_applications_are_listed():
     assert "url-count" in say("apps")
     assert set(json.loads(say("apps", "--json"))) == {
         "url-count", "url-count-sliding", "continuous-queries", "unique-users", "word-count",
+        "twitter-classification", "twitter-branches", "dns-classification", "log-events",
     }  # fmt: skip
 
 

@@ -80,6 +80,10 @@ APPS = {
     "url-count-sliding": "the same over the past two minutes, by windows that overlap (predictive-control)",
     "continuous-queries": "vehicles over the limit and their owners (predictive-control)",
     "unique-users": "unique users per event and second (storm-at-twitter)",
+    "twitter-classification": "tweets by topic and author (pa-sps, Fig 7)",
+    "twitter-branches": "news and opinions in tweets, on branches of their own (pa-sps, Fig 11)",
+    "dns-classification": "DNS queries of programs that hide, and queries that fail (pa-sps)",
+    "log-events": "events in the logs of a distributed system (pa-sps)",
     "word-count": "words of tweets, counted in windows (Storm's first example)",
 }
 """What each application does. Its module has the same name, with underscores."""

@@ -7,8 +7,10 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from foretide.errors import WorkloadError
+from foretide.workloads.dns import DnsQueries
 from foretide.workloads.generator import json_object
 from foretide.workloads.keyed import Keyed
+from foretide.workloads.logs import LogLines
 from foretide.workloads.plates import Plates
 from foretide.workloads.requests import RequestLines
 from foretide.workloads.taxi import TaxiOrders, VehiclePositions
@@ -25,6 +27,8 @@ GENERATORS: dict[str, type[Any]] = {
     "keyed": Keyed,
     "taxi-orders": TaxiOrders,
     "taxi-positions": VehiclePositions,
+    "dns": DnsQueries,
+    "logs": LogLines,
 }
 """The generators by the names they have in JSON."""
 
