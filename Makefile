@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := sh scripts/install.sh $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test test-fast soak check format bench docs clean
+.PHONY: run test test-fast soak check format bench experiments docs clean
 
 run: $(VENV)/.run
 	@echo "Starting the demonstration; it takes about two minutes ..."
@@ -31,6 +31,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks
+
+experiments: $(VENV)/.dev
+	@$(BIN)/foretide bench --resume
 
 docs: $(VENV)/.dev
 	@$(BIN)/python scripts/reference.py

@@ -50,6 +50,7 @@ _COMMANDS = {
     "plan": ("plan:plan", "Plan processors from a model, or executors from what was measured of a pipeline.", "Plan"),
     "simulate": ("simulate:simulate", "Simulate a model, with or without the control loop.", "Plan"),
     "history": ("history:app", "Hand in the earlier load of a pipeline.", "Forecast"),
+    "bench": ("bench:bench", "Run the experiments of the papers, with their rivals beside them.", "Plan"),
     "train": ("forecast:train", "Train and save a model of a load.", "Forecast"),
     "forecast": ("forecast:forecast", "Forecast a load, with intervals.", "Forecast"),
     "evaluate": ("forecast:evaluate", "Evaluate the models on the last part of a series.", "Forecast"),
