@@ -28,8 +28,8 @@ from foretide.reports.tables import table
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 _VERTICAL = (
-    "An executor's cores and memory are fixed when its process starts (spark.executor.cores, spark.executor.memory), and "
-    "the heap of a JVM cannot grow past its first limit. A larger executor is another process, to which tasks move. "
+    "An executor's cores and memory are fixed when its process starts (spark.executor.cores, spark.executor.memory), "
+    "and the heap of a JVM cannot grow past its first limit. A larger executor is another process, to which tasks move. "
     "Foretide adds and removes executors and re-splits streams instead."
 )
 _ENLARGE = "The same: the step up is named in the decision, and another executor is asked for."
@@ -44,8 +44,8 @@ _REPETITIONS = (
     "Of the repetitions. The figure of a repetition is the median of its raw samples, which the JSON files keep."
 )
 _NOISE = (
-    "The first side runs twice in each repetition, first and last; the largest difference between the two. A change that "
-    "is not larger says nothing."
+    "The first side runs twice in each repetition, first and last; the largest difference between the two. A change "
+    "that is not larger says nothing."
 )
 _TERMS = {
     "median, quartiles": _REPETITIONS,

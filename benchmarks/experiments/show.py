@@ -45,6 +45,8 @@ def percent(value: float | None, *, signed: bool = False) -> str:
     """
     if value is None or math.isnan(value):
         return "-"
+    if math.isinf(value):
+        return "from 0"
     return f"{'+' if signed and value > 0 else ''}{format_number(100 * value, 3)} %"
 
 
