@@ -1,7 +1,7 @@
 """Logo detection of DRS as a simulated pipeline: features are extracted from frames, matched, and aggregated.
 
-22 processors carry 13 frames a second with 10 features each. All runs `SPEED` times as fast as in the paper: frames come
-so many times as often, tuples take so much less, and a minute of the paper is 60 / SPEED seconds.
+22 processors carry 13 frames a second with 10 features each. All runs `SPEED` times as fast as in the paper: frames
+come so many times as often, tuples take so much less, and a minute of the paper is 60 / SPEED seconds.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def simulated(
     policies = ["static"] if settings is None else ["processors"]
     given = Settings() if settings is None else Settings(policies={"processors": settings})
     control = given.for_query(target, real_time=True).to_control(policies)
-    return simulate_pipeline(control, scenario, RowLoad([rate * SPEED for rate in rates]), rng=np.random.default_rng(seed), target=target)
+    return simulate_pipeline(
+        control, scenario, RowLoad([rate * SPEED for rate in rates]), rng=np.random.default_rng(seed), target=target
+    )
 
 
 def allocation_at_the_end(report: PipelineReport) -> Allocation:

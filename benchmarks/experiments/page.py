@@ -29,8 +29,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 _VERTICAL = (
     "An executor's cores and memory are fixed when its process starts (spark.executor.cores, spark.executor.memory), "
-    "and the heap of a JVM cannot grow past its first limit. A larger executor is another process, to which tasks move. "
-    "Foretide adds and removes executors and re-splits streams instead."
+    "and the heap of a JVM cannot grow past its first limit. A larger executor is another process, to which tasks "
+    "move. Foretide adds and removes executors and re-splits streams instead."
 )
 _ENLARGE = "The same: the step up is named in the decision, and another executor is asked for."
 

@@ -1,7 +1,8 @@
 """PA-SPS as a model of queues: replicas of operators, planned every td seconds by `foretide.planning.replicas`.
 
-Events are amounts, second by second. A queue keeps what it is given: events beyond its limit, and those that took longer
-than the time-out, are counted as what Storm would lose, and processed all the same. A restart stops all operators.
+Events are amounts, second by second. A queue keeps what it is given: events beyond its limit, and those that took
+longer than the time-out, are counted as what Storm would lose, and processed all the same. A restart stops all
+operators.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -53,7 +55,7 @@ class Application:
 def linear(peak: float, operators: int = 4, pool: int = 8) -> Application:
     """Operators in a row, each of which needs its whole pool at the peak."""
     names = [f"o{place}" for place in range(1, operators + 1)]
-    flows = dict.fromkeys(zip(names, names[1:], strict=False), 1.0)
+    flows = dict.fromkeys(pairwise(names), 1.0)
     return Application(dict.fromkeys(names, pool / peak), flows, pool)
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -15,6 +16,7 @@ from foretide.formatting import format_number
 SUMMARY_HEADS = ("measure", "side", "median", "quartiles", "repetitions", "change", "noise", "more than noise")
 CLAIM_HEADS = ("the paper", "measured", "")
 _SIGNIFICANT = 4
+_FEW = 4
 
 
 def text(value: Any) -> str:
@@ -68,21 +70,22 @@ def summary(outcome: Outcome) -> list[tuple[str, ...]]:
 
 
 def pivot(outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heads and rows: a side a row, a measure a column; a star marks what differs by more than the noise."""
+    """Heads and rows: a side a row, a measure a column, or the other way round; a star marks more than the noise."""
     cells: dict[tuple[str, str], str] = {}
     for row in summary_rows(outcome):
         star = " *" if row["beyond noise"] else ""
-        change = "" if row["change"] is None else f" ({percent(row['change'], signed=True)}{star})"
-        cells[row["side"], row["measure"]] = text(row["median"]) + change
+        cells[row["side"], row["measure"]] = text(row["median"]) + star
     measures = list(dict.fromkeys(measure for _, measure in cells))
     sides = list(dict.fromkeys(side for side, _ in cells))
-    return ("side", *measures), [(side, *(cells.get((side, each), "-") for each in measures)) for side in sides]
+    if len(measures) > max(_FEW, len(sides)):
+        return ("measure", *sides), [(name, *(cells.get((side, name), "-") for side in sides)) for name in measures]
+    return ("side", *measures), [(side, *(cells.get((side, name), "-") for name in measures)) for side in sides]
 
 
 def noises(outcome: Outcome) -> list[tuple[str, str]]:
     """The noise of each measure, where it was measured."""
     found = [(each.name, outcome.noise(each.name)) for each in outcome.measures]
-    return [(name, f"{percent(noise)} (* is more)") for name, noise in found if noise is not None]
+    return [(name, f"{percent(noise)} (*: differs by more)") for name, noise in found if noise is not None]
 
 
 def claims(outcome: Outcome) -> list[tuple[str, str, str]]:
@@ -125,7 +128,7 @@ def show(outcome: Outcome, console: Console) -> None:
 def _print(console: Console, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if not rows:
         return
-    table = Table(*heads, title=title or None, title_justify="left")
+    table = Table(*heads, title=title or None, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
     for row in rows:
         table.add_row(*row)
     console.print(table)

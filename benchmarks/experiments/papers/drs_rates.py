@@ -1,4 +1,4 @@
-"""DRS, Figure 9: T_max 1000 ms and T_min 450 ms while frames come at 6, 12 and 18 a second; windows of 3 and 6 minutes."""
+"""DRS, Figure 9: T_max 1000 ms and T_min 450 ms at 6, 12 and 18 frames a second; windows of 3 and 6 minutes."""
 
 from __future__ import annotations
 

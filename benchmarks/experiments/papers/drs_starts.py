@@ -77,7 +77,7 @@ EXPERIMENT = Experiment(
         Claim("after the re-allocation all three have similar sojourn times", _close),
         Claim("the runs with other first allocations get clearly faster", _better),
     ),
-    scale="simulated tasks with a queue each, as in Spark; ten times as fast as the paper's, times given as in the paper",
+    scale="simulated tasks with a queue each, as in Spark; ten times as fast, times given as in the paper",
     repeat=5,
     minutes=1.5,
     quick_minutes=0.5,

@@ -64,9 +64,7 @@ def measured(run: Run, rate: float, allocation: tuple[int, ...]) -> Samples:
 
 def _scenario(found: Network, processors: dict[str, int], *, quick: bool) -> Scenario:
     """Features come in bulk by themselves: only the frames' gaps are given."""
-    operators = tuple(
-        each if each.name == "extract" else replace(each, arrival_scv=1.0) for each in found.operators
-    )
+    operators = tuple(each if each.name == "extract" else replace(each, arrival_scv=1.0) for each in found.operators)
     given = Network(operators, found.flows, found.external)
     seconds = 400.0 if quick else 2000.0
     return Scenario(given, processors, duration=seconds, warmup=seconds / 10)

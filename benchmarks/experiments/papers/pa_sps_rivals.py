@@ -73,7 +73,7 @@ def _basic(found: Outcome) -> Verdict:
 
 EXPERIMENT = Experiment(
     paper="pa-sps",
-    title="PA-SPS beside fixed replicas, reactive, restart-based and PSPS-like systems, five tweet curves (Tables 3, 4)",
+    title="PA-SPS beside fixed, reactive, restart-based and PSPS-like systems, five tweet curves (Tables 3, 4)",
     kind="simulator",
     sides=tuple(Side(name, partial(run_with, name=name)) for name in SYSTEMS),
     measures=MEASURES,
