@@ -115,8 +115,8 @@ class Experiment:
     axis: str = ""
 
     def chosen(self, *, quick: bool) -> tuple[Side, ...]:
-        """The sides that run."""
-        return tuple(side for side in self.sides if side.in_quick or not quick)
+        """The sides that run; an experiment without a quick form runs all of them."""
+        return tuple(side for side in self.sides if side.in_quick or not quick) or self.sides
 
 
 def not_run(samples: Run) -> Samples:
