@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SOAK_MINUTES ?= 30
+SOAK_SEED ?= 1
 PIP_INSTALL := sh scripts/install.sh $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
 .PHONY: run test test-fast soak check format bench experiments docs clean
@@ -17,6 +19,7 @@ test-fast: $(VENV)/.dev
 	@$(BIN)/python -m pytest -m "not spark and not soak"
 
 soak: $(VENV)/.dev
+	@$(BIN)/foretide soak --minutes $(SOAK_MINUTES) --seed $(SOAK_SEED)
 	@$(BIN)/python -m pytest -m soak
 
 check: $(VENV)/.dev

@@ -21,6 +21,7 @@ _COMMANDS = {
     "apps": ("apps:apps", "List the applications.", "Run"),
     "topology": ("apps:topology", "Show topologies.", "Run"),
     "kafka": ("kafka:app", "Run a Kafka broker on this machine, for development and tests.", "Run"),
+    "soak": ("soak:soak", "Disturb a pipeline at random, and compare all that it has written.", "Run"),
     "list": ("pipelines:list_pipelines", "List the pipelines that run on this machine.", "Watch"),
     "status": ("pipelines:status", "Show the state of a pipeline and its control loop.", "Watch"),
     "advice": (
