@@ -55,7 +55,7 @@ def normal(seed: int, stream: str, first: int, last: int) -> NDArray[np.float64]
     return numbers
 
 
-def choose(size: int, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+def choose(size: int | NDArray[np.int64], numbers: NDArray[np.float64]) -> NDArray[np.int64]:
     """One of `size` equally likely entries for each number in [0, 1)."""
     return (numbers * size).astype(np.int64)
 

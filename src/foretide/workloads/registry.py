@@ -11,6 +11,7 @@ from foretide.workloads.dns import DnsQueries
 from foretide.workloads.generator import json_object
 from foretide.workloads.keyed import Keyed
 from foretide.workloads.logs import LogLines
+from foretide.workloads.nexmark import NexmarkEvents
 from foretide.workloads.plates import Plates
 from foretide.workloads.requests import RequestLines
 from foretide.workloads.taxi import TaxiOrders, VehiclePositions
@@ -29,6 +30,7 @@ GENERATORS: dict[str, type[Any]] = {
     "taxi-positions": VehiclePositions,
     "dns": DnsQueries,
     "logs": LogLines,
+    "nexmark": NexmarkEvents,
 }
 """The generators by the names they have in JSON."""
 
