@@ -5,6 +5,7 @@ Its edge is split anew midway. The last line has, for each application, how its 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -15,8 +16,16 @@ import foretide as ft
 from foretide.apps.app import APPS, Load, find_app
 from foretide.cli.running.kafka_results import verify
 from foretide.cli.running.kafka_run import Brokers, KafkaRun, watch
+from foretide.errors import EnvironmentNotReadyError
 
 LOAD = Load(seconds=4, rate=100, seed=5)
+
+
+def can_run(app):
+    with contextlib.suppress(EnvironmentNotReadyError):
+        app.check()
+        return True
+    return False
 
 
 def told(spark, app, folder, servers):
@@ -36,7 +45,7 @@ def told(spark, app, folder, servers):
 
 def main(folder, servers):
     spark = ft.session("local[24]", "real-time-story", {"spark.sql.shuffle.partitions": "2"}, mode="real-time")
-    apps = [app for app in map(find_app, APPS) if app.real_time is not None]
+    apps = [app for app in map(find_app, APPS) if app.real_time is not None and can_run(app)]
     story = {app.name: told(spark, app, Path(folder) / app.name, servers) for app in apps}
     spark.stop()
     print(json.dumps(story))

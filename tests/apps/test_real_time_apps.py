@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from helpers import environment
 STORY = Path(__file__).with_name("real_time_story.py")
 NAMES = [
     "url-count", "url-count-sliding", "unique-users", "word-count",
-    "twitter-classification", "dns-classification", "log-events",
+    "twitter-classification", "dns-classification", "log-events", "continuous-queries-scan", "logo-detection",
 ]  # fmt: skip
 
 
@@ -37,7 +38,9 @@ def test_the_results_in_real_time_are_exactly_the_truth_while_an_edge_is_split_a
     told = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=1200)
     assert told.returncode == 0, told.stderr[-3000:]
     story = json.loads(told.stdout.splitlines()[-1])
-    assert sorted(story) == sorted(NAMES) == sorted(name for name in APPS if find_app(name).real_time is not None)
+    assert sorted(NAMES) == sorted(name for name in APPS if find_app(name).real_time is not None)
+    without = set() if find_spec("cv2") else {"logo-detection"}
+    assert set(story) == set(NAMES) - without
     for found in story.values():
         assert (found["handed_out"], found["missing"], found["surplus"], found["letters"]) == (400, 0, 0, 0)
         assert found["found_rows"] == found["expected_rows"] > 0

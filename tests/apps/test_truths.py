@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from foretide.apps import (
+    continuous_queries,
+    continuous_queries_scan,
     dns_classification,
     log_events,
+    taxi_join,
     twitter_branches,
     twitter_classification,
     url_count_sliding,
@@ -16,6 +20,7 @@ from foretide.apps.app import Load
 from foretide.apps.twitter_classification import STOP_WORDS, TOPICS
 from foretide.workloads.dns import DnsQueries
 from foretide.workloads.logs import LogLines
+from foretide.workloads.plates import Plates
 
 LOAD = Load()
 
@@ -118,3 +123,29 @@ def test_faults_and_cut_lines_are_as_frequent_as_the_generator_was_told():
     found = pd.Series([log_events.event_of(line)[3] for line in lines]).value_counts(normalize=True)
     assert found["unreadable"] == pytest.approx(0.1, abs=0.02)
     assert found["failure"] == pytest.approx(0.9 * 0.2, abs=0.03)
+
+
+def test_a_scan_of_the_table_finds_what_the_join_finds():
+    passages = Plates(seed=7, speeding=0.3).rows(0, 60)
+    batch = passages.append_column("event_time", pa.array(range(60), pa.timestamp("us", tz="UTC")))
+    unknown = pa.record_batch({"plate": ["XXX-999"], "speed": [200.0], "event_time": batch["event_time"][:1]})
+    batch = pa.Table.from_batches([batch, unknown]).combine_chunks().to_batches()[0]
+    (found,) = continuous_queries_scan.query(LOAD.seed)(iter([batch]))
+    expected = continuous_queries.truth(batch.to_pandas(), LOAD)
+    assert found.to_pandas()[list(expected.columns)].equals(expected.reset_index(drop=True))
+    assert found["name"].null_count == 1
+    assert len(expected) > 5
+
+
+def test_an_order_meets_the_free_vehicles_of_its_cell_within_two_seconds():
+    orders = pd.DataFrame({"order_id": [1, 2], "cell": [7, 8], "event_time": at(10, 10)})
+    positions = pd.DataFrame(
+        {
+            "vehicle_id": [1, 2, 3, 4, 5],
+            "cell": [7, 7, 7, 7, 8],
+            "free": [True, True, False, True, True],
+            "event_time": at(8, 12, 10, 13, 10),
+        }
+    )
+    pairs = taxi_join.truth({"orders": orders, "positions": positions}, LOAD)
+    assert sorted(zip(pairs["order_id"], pairs["vehicle_id"], strict=True)) == [(1, 1), (1, 2), (2, 5)]

@@ -56,8 +56,10 @@ def test_the_version_is_printed():
 def test_the_applications_are_listed():
     assert "url-count" in say("apps")
     assert set(json.loads(say("apps", "--json"))) == {
-        "url-count", "url-count-sliding", "continuous-queries", "unique-users", "word-count",
-        "twitter-classification", "twitter-branches", "dns-classification", "log-events",
+        "url-count", "url-count-sliding", "continuous-queries", "continuous-queries-scan", "unique-users",
+        "word-count",
+        "twitter-classification", "twitter-branches", "dns-classification", "log-events", "taxi-join",
+        "frequent-patterns", "logo-detection",
     }  # fmt: skip
 
 

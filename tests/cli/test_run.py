@@ -17,7 +17,7 @@ from pyspark.errors import PySparkRuntimeError
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from foretide.apps.taxi_join import JoinOutcome
+from foretide.apps.taxi_join_demo import JoinOutcome
 from foretide.cli.main import app
 from foretide.cli.running import application, demo, demo_join, preflight
 from foretide.cli.running.preflight import only_run, run_folder

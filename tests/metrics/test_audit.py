@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from foretide.metrics.audit import MissedBatches, audit
+from foretide.metrics.audit import MissedBatches, audit, spouts_were_idle
 from foretide.metrics.batch import BatchReport, EdgeFlow, SourceRange, TupleIds
 from foretide.topology.shape import FirstEdge
 
@@ -86,6 +86,19 @@ def test_ids_of_a_retried_batch_prove_nothing():
 
 def test_no_tuples_have_no_ids_and_raise_no_alarm():
     assert kinds(replace(CLEAN, ids={"parse": TupleIds(0, None, 0, None)})) == []
+
+
+@pytest.mark.parametrize(
+    ("sources", "idle"),
+    [
+        ([handed_out("lines", 0), SourceRange(40)], True),
+        ([handed_out("lines", 1), SourceRange(40)], False),
+        ([SourceRange(40)], False),  # a spout that does not count its rows may have had some
+        ([handed_out("lines", 0), handed_out("more", 3)], True),
+    ],
+)
+def test_a_batch_with_nothing_but_what_came_back_had_idle_spouts(sources, idle):
+    assert spouts_were_idle(replace(CLEAN, sources=tuple(sources)), ["lines"]) is idle
 
 
 def test_a_table_that_could_not_be_read_is_an_alarm():

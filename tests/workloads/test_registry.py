@@ -24,6 +24,7 @@ def test_json_keeps_every_parameter(generator):
 def test_names_are_those_users_write():
     assert list(GENERATORS) == [
         "requests", "tweets", "plates", "events", "keyed", "taxi-orders", "taxi-positions", "dns", "logs", "nexmark",
+        "transactions", "scenes",
     ]  # fmt: skip
 
 

@@ -44,7 +44,10 @@ class App:
         ratio: The new split.
         result: The output stream that `truth` describes.
         truth: The rows that must be in `result`, worked out from all input rows without Spark (pandas in, pandas out).
+            Of several spouts it gets a dict, by spout.
         real_time: The same application in real-time mode; None where it has none.
+        check: Raises an error that says what is missing on this machine, if anything.
+        settle: What of the rows in `result` is compared, where these are changes of it.
     """
 
     name: str
@@ -54,6 +57,8 @@ class App:
     result: str
     truth: Callable[[Any, Load], Any]
     real_time: RealTime | None = None
+    settle: Callable[[Any], Any] = lambda found: found
+    check: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -79,14 +84,21 @@ APPS = {
     "url-count": "windowed URL count of request lines (predictive-control)",
     "url-count-sliding": "the same over the past two minutes, by windows that overlap (predictive-control)",
     "continuous-queries": "vehicles over the limit and their owners (predictive-control)",
+    "continuous-queries-scan": "the same at the paper's cost: a scan of the table for each query (predictive-control)",
     "unique-users": "unique users per event and second (storm-at-twitter)",
     "twitter-classification": "tweets by topic and author (pa-sps, Fig 7)",
     "twitter-branches": "news and opinions in tweets, on branches of their own (pa-sps, Fig 11)",
     "dns-classification": "DNS queries of programs that hide, and queries that fail (pa-sps)",
     "log-events": "events in the logs of a distributed system (pa-sps)",
+    "taxi-join": "taxi orders with the free vehicles in their cell (aj-stream)",
+    "frequent-patterns": "maximal frequent patterns over a window of transactions (drs)",
+    "logo-detection": "logos in the frames of a video, by SIFT (drs); needs OpenCV",
     "word-count": "words of tweets, counted in windows (Storm's first example)",
 }
 """What each application does. Its module has the same name, with underscores."""
+
+RATES = {"taxi-join": 600.0, "frequent-patterns": 320.0, "logo-detection": 13.0}
+"""Mean rows a second of applications that do much work for each row; all others get 20,000, unless a rate is given."""
 
 
 def find_app(name: str) -> App:

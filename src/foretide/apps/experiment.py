@@ -49,9 +49,8 @@ class Verification:
 
 
 def replay_of(topology: Topology) -> SourcePort[Any]:
-    """The source of a topology's one spout."""
-    (spout,) = topology.spouts
-    return source_port(spout.source)
+    """The source of a topology's first spout, whose load is the one that is shown."""
+    return source_port(topology.spouts[0].source)
 
 
 def taken_by(report: BatchReport) -> SourceRange | None:
@@ -60,9 +59,21 @@ def taken_by(report: BatchReport) -> SourceRange | None:
 
 
 def is_over(pipeline: Pipeline, source: SourcePort[Any]) -> bool:
-    """Whether the last row was committed and, where Spark keeps state, the batch after it that closes the windows."""
+    """Whether the last row was committed and, where Spark keeps state, the batch after it that closes the windows.
+
+    Where tuples come back through a loop, whether the last batch sent nothing to the bolts that send them back.
+    """
     reports = list(pipeline.reports)
-    ends = [bool(source.is_over(taken)) for report in reports if (taken := taken_by(report))]
+    ports = {spout.id: source_port(spout.source) for spout in pipeline.topology.spouts}
+    ends = [
+        all(ports.get(each.spout or "", source).is_over(each) for each in counted)
+        for report in reports
+        if (counted := [each for each in report.sources if each.rows is not None])
+    ]
+    if loops := pipeline.topology.feedback():
+        edges = reports[-1].edges if reports else None
+        entered = [(edges or {}).get(source.component) for _, source in loops]
+        return ends[-1:] == [True] and edges is not None and not any(each and each.written for each in entered)
     needed = 2 if reports and reports[-1].stateful else 1
     return len(ends) >= needed and all(ends[-needed:])
 
@@ -77,46 +88,73 @@ def last_committed(checkpoint: Path) -> SourceRange | None:
     return _handed_out(checkpoint, "commits")
 
 
+def replays_began(checkpoint: Path) -> dict[str, SourceRange]:
+    """The last planned range of each replay of a query, by spout."""
+    offsets = [json.loads(text) for text in _offsets(checkpoint, "offsets")]
+    return {each["spout"]: SourceRange(0, end=each) for each in offsets if "spout" in each}
+
+
 def last_planned(checkpoint: Path) -> SourceRange | None:
     """The same by the last batch that was planned, which a stop may have cut off."""
     return _handed_out(checkpoint, "offsets")
 
 
 def _handed_out(checkpoint: Path, log: str) -> SourceRange | None:
-    """By the last batch in one of Spark's logs. Spark writes an offset for each place in the plan that reads it."""
+    """By the last batch in one of Spark's logs."""
+    offsets = _offsets(checkpoint, log)
+    return SourceRange(0, end=json.loads(offsets[0])) if offsets else None
+
+
+def _offsets(checkpoint: Path, log: str) -> list[str]:
+    """Those of the last batch in a log. Spark writes an offset for each place in the plan that reads the source."""
     batches = [int(each.name) for each in (checkpoint / log).glob("*") if each.name.isdigit()]
     if not batches:
-        return None
+        return []
     _version, _metadata, *offsets = (checkpoint / "offsets" / str(max(batches))).read_text("utf-8").splitlines()
-    return SourceRange(0, end=json.loads(offsets[0]))
+    return offsets
 
 
 def verify(
     pipeline: Pipeline,
     source: SourcePort[Any],
     result: str,
-    truth: Callable[[pd.DataFrame], pd.DataFrame],
+    truth: Callable[[Any], pd.DataFrame],
     taken: SourceRange | None = None,
+    settle: Callable[[pd.DataFrame], pd.DataFrame] = lambda found: found,
 ) -> Verification:
     """Compare an output stream with the truth worked out from the input without Spark.
 
-    `taken` is anything that was read from the source, for a pipeline that has read nothing since its start.
+    `taken` is anything that was read from the source, for a pipeline that has read nothing since its start. `settle`
+    makes of the rows of the stream what `truth` describes.
     """
-    table = source.input_table(taken or _first_taken(pipeline))
+    ports = {spout.id: source_port(spout.source) for spout in pipeline.topology.spouts}
+    if len(ports) == 1:
+        expected = truth(_input_of(source, taken or _first_taken(pipeline)))
+    else:
+        began = replays_began(Path(pipeline.checkpoint))
+        expected = truth({spout: _input_of(port, began[spout]) for spout, port in ports.items()})
+    found = settle(pipeline.output(result).toPandas())
+    return compared(sum(port.total_rows or 0 for port in ports.values()), expected, found[list(expected.columns)])
+
+
+def _input_of(port: SourcePort[Any], taken: SourceRange) -> pd.DataFrame:
+    table = port.input_table(taken)
     if table is None:
         raise WorkloadError("the input cannot be read again: verify needs a source that makes its rows again")
-    expected = truth(table.to_pandas())
-    return compared(source.total_rows or 0, expected, pipeline.output(result).toPandas()[list(expected.columns)])
+    rows: pd.DataFrame = table.to_pandas()
+    return rows
 
 
 def verify_stopped(
     pipeline: Pipeline, source: SourcePort[Any], result: str, truth: Callable[[pd.DataFrame], pd.DataFrame]
 ) -> Verification | None:
-    """Compare the output of a pipeline that was stopped with the truth of the rows that it took.
+    """Compare the output of a pipeline that was stopped, and has one spout, with the truth of the rows that it took.
 
     A stop may cut a batch off after it has written its files and before Spark has committed it. Then the output is that
-    of the rows of this batch, too. None if it took no row, or the input cannot be made again.
+    of the rows of this batch, too. None if it took no row, has several spouts, or its input cannot be made again.
     """
+    if len(pipeline.topology.spouts) > 1:
+        return None
     reports = list(pipeline.reports)
     taken = [each for report in reports if (each := taken_by(report)) is not None]
     if not taken:

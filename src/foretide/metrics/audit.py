@@ -8,7 +8,7 @@ ends.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -60,6 +60,15 @@ def audit(report: BatchReport, first_edges: FirstEdges, *, routed: bool = True) 
             failures += _counts(report.batch, name, flow) if name not in report.in_flight else ()
         failures += _sources(report, report.edges, first_edges)
     return failures
+
+
+def spouts_were_idle(report: BatchReport, spouts: Iterable[str]) -> bool:
+    """Whether a batch had no rows of these spouts, by their own counts.
+
+    What came back through a loop may pass no edge with a route, and then Spark reads no routes.
+    """
+    taken = {source.spout: source.rows for source in report.sources}
+    return all(taken.get(spout) == 0 for spout in spouts)
 
 
 def _counts(batch: int, edge: str, flow: EdgeFlow) -> Iterator[AuditFailure]:

@@ -7,7 +7,9 @@ always true, that Spark cannot see through, and that names every column.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -42,6 +44,7 @@ ROUTES_SCHEMA = "format int, version long, edges map<string, struct<pool int, ri
 RingOf = Callable[[SparkSession, ControlFolder, str], "Column"]
 """From the name of an edge to its ring in a batch."""
 
+_topology_folder: ContextVar[ControlFolder | None] = ContextVar("topology_folder", default=None)
 _tables: WeakKeyDictionary[SparkSession, dict[str, DataFrame]] = WeakKeyDictionary()
 _folders: dict[tuple[str, int], str] = {}
 """The control folder of each route table by the metric in its plan: name, and the number of the DataFrame."""
@@ -173,6 +176,21 @@ def _check(name: str, grouping: Grouping, frame: DataFrame, pool: int, replicas:
 
 
 # ---- the control folder, and the live route table in a query plan
+
+
+@contextmanager
+def compiling_for(folder: ControlFolder) -> Iterator[None]:
+    """While the work of a bolt is called: the control folder of its topology."""
+    token = _topology_folder.set(folder)
+    try:
+        yield
+    finally:
+        _topology_folder.reset(token)
+
+
+def folder_of_topology(control_folder: str | None = None) -> ControlFolder | None:
+    """The control folder of the topology whose bolt is compiled; None outside of one, and where one is given."""
+    return _topology_folder.get() if control_folder is None else None
 
 
 def find_control_folder(spark: SparkSession | None = None, control_folder: str | None = None) -> ControlFolder:

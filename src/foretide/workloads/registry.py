@@ -14,7 +14,9 @@ from foretide.workloads.logs import LogLines
 from foretide.workloads.nexmark import NexmarkEvents
 from foretide.workloads.plates import Plates
 from foretide.workloads.requests import RequestLines
+from foretide.workloads.scenes import Scenes
 from foretide.workloads.taxi import TaxiOrders, VehiclePositions
+from foretide.workloads.transactions import Transactions
 from foretide.workloads.tweets import Tweets, UserEvents
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ GENERATORS: dict[str, type[Any]] = {
     "dns": DnsQueries,
     "logs": LogLines,
     "nexmark": NexmarkEvents,
+    "transactions": Transactions,
+    "scenes": Scenes,
 }
 """The generators by the names they have in JSON."""
 

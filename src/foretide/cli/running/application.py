@@ -218,7 +218,12 @@ class AppRun:
     def verify(self) -> Verification:
         """Compare the output, row by row, with the rows that have to be there."""
         return verify(
-            self.pipeline, self.plan, self.app.result, lambda rows: self.app.truth(rows, self.load), self.continued
+            self.pipeline,
+            self.plan,
+            self.app.result,
+            lambda rows: self.app.truth(rows, self.load),
+            self.continued,
+            self.app.settle,
         )
 
     def verify_stopped(self) -> Verification | None:

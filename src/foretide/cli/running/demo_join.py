@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from foretide.apps.taxi_join import NAME as JOIN
-from foretide.apps.taxi_join import City, JoinOutcome
-from foretide.apps.taxi_join import run as run_join
+from foretide.apps.taxi_join_demo import City, JoinOutcome
+from foretide.apps.taxi_join_demo import run as run_join
 from foretide.cli.console import Console, DurationOption, JsonOption, PlotOption, check_plot, print_json
 from foretide.cli.running.application import spark_session
 from foretide.cli.running.beside import DashboardOption, dashboard_beside

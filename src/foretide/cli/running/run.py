@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from foretide.apps.app import APPS, Load, find_app
+from foretide.apps.app import APPS, RATES, Load, find_app
 from foretide.cli.console import ClientConfigOption, DurationOption, JsonOption, PlotOption, check_plot, echo
 from foretide.cli.running.beside import DashboardOption, dashboard_beside
 from foretide.cli.running.preflight import (
@@ -59,7 +59,11 @@ def run(
     name: Annotated[str, typer.Argument(metavar="APP", help="The application; see `foretide apps`.")] = "url-count",
     duration: Annotated[float, DurationOption(show_default="40s", help="Length of the replay.")] = 40.0,
     rate: Annotated[
-        float | None, typer.Option(show_default="20000, through Kafka 1000", help="Mean rows per second.")
+        float | None,
+        typer.Option(
+            show_default="20000, through Kafka 1000",
+            help="Mean rows per second; some applications have a lower default.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated rows.")] = 7,
     ratio: Annotated[str, typer.Option(help="New split of an edge midway, such as 4:3:1, or 'none'.")] = "",
@@ -131,7 +135,8 @@ def run(
     if client_config is not None and servers is None:
         raise typer.BadParameter("--client-config requires --servers")
     client = {} if client_config is None else read_options(client_config)
-    rate = (_KAFKA_RATE if through_kafka else _REPLAY_RATE) if rate is None else rate
+    default_rate = _KAFKA_RATE if through_kafka else RATES.get(name, _REPLAY_RATE)
+    rate = default_rate if rate is None else rate
     master = MASTERS[mode] if master is None else master
     check_load(duration, rate, 1, 1)
     check_master(master)
@@ -155,13 +160,12 @@ def run(
         if supervise:
             code = _supervise(context, name, folder, max_restarts)
         else:
-            load = Load(duration, rate, seed)
-            chosen = ratio or ("none" if target else find_app(name).ratio)
+            load, app = Load(duration, rate, seed), find_app(name)
+            app.check()
+            chosen = ratio or ("none" if target else app.ratio)
             from foretide.cli.running.run_app import RunOptions, run_app  # noqa: PLC0415 - loads Spark
 
-            options = RunOptions(
-                find_app(name), load, folder, master, chosen, settings, target, plot, as_json, supervised
-            )
+            options = RunOptions(app, load, folder, master, chosen, settings, target, plot, as_json, supervised)
             if through_kafka:
                 from foretide.cli.running.kafka_run import Brokers  # noqa: PLC0415
                 from foretide.cli.running.run_kafka import run_kafka  # noqa: PLC0415

@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
 
 from foretide.control_folder.filesystem import absolute
-from foretide.metrics.audit import AuditFailure, MissedBatches, audit
+from foretide.metrics.audit import AuditFailure, MissedBatches, audit, spouts_were_idle
 from foretide.runtime.pipeline.listeners import (
     MAX_KEPT,
     AuditCost,
@@ -236,7 +236,8 @@ class Follower:
             self._begin_anew()
         self._followed_since = self.query.started
         report, missed = self._missed.see(report)
-        failures = [*missed, *audit(report, self._first_edges, routed=bool(self.routes.edges))]
+        looped = self.topology.feedback() and spouts_were_idle(report, [spout.id for spout in self.topology.spouts])
+        failures = [*missed, *audit(report, self._first_edges, routed=bool(self.routes.edges) and not looped)]
         self.reports.append(report)
         self._set_pace()
         for failure in failures:

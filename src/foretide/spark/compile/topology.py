@@ -23,7 +23,7 @@ from foretide.secrets import masked
 from foretide.spark.compile.bolts import run_python
 from foretide.spark.compile.outputs import Outputs, check_streams, pick_stream, refusal, union
 from foretide.spark.compile.timing import Timers, observe_event_times
-from foretide.spark.edges import exchange, placed, task_column
+from foretide.spark.edges import compiling_for, exchange, placed, task_column
 from foretide.spark.groupings import quoted
 from foretide.spark.sinks import sink_port
 from foretide.spark.sources.port import LoadContext
@@ -167,7 +167,8 @@ class Compiler:
 
     def _work(self, bolt: Bolt, frame: DataFrame) -> DataFrame:
         if isinstance(bolt.operator, Native):
-            output: DataFrame = bolt.operator.work(frame)
+            with compiling_for(self.folder):
+                output: DataFrame = bolt.operator.work(frame)
             return output
         return run_python(bolt, frame, self.timers.timers[bolt.id])
 
@@ -223,7 +224,11 @@ class Compiler:
         if any(not source.grouping.exchanges for source in bolt.inputs):
             self.chained.add(bolt.id)
             return True
-        if not isinstance(bolt.operator, Native) or not is_stateful(united, bolt.operator.work):
+        if not isinstance(bolt.operator, Native):
+            return False
+        with compiling_for(self.folder):
+            stateful = is_stateful(united, bolt.operator.work)
+        if not stateful:
             return False
         steered = [s for s in bolt.inputs if isinstance(s.grouping, Dynamic | LoadAware | PartialKey)]
         if bolt.pool is not None or bolt.replicas is not None or steered:

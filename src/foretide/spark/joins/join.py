@@ -21,7 +21,7 @@ from foretide.durations import parse_duration
 from foretide.errors import JoinError, Problem
 from foretide.joins.placement.spec import JoinBound, JoinSpec
 from foretide.joins.placement.timeline import without_unfinished
-from foretide.spark.edges import find_control_folder
+from foretide.spark.edges import find_control_folder, folder_of_topology
 from foretide.spark.groupings import hashable, quoted
 from foretide.spark.joins.admission import BuiltJoin, admit_at_start, check_unused
 from foretide.spark.joins.cells import RESERVED, SALT, left_cells, live_plan, plan_of, right_cells, versions_of
@@ -85,8 +85,9 @@ def join(
         partitions: Partitions of the join's state, fixed by the checkpoint; by default
             `spark.sql.shuffle.partitions`. A wrong number costs balance, never rows.
         statistics: Whether each batch reports its frequent keys. Without them nothing is planned.
-        control_folder: The control folder; by default the session setting `spark.foretide.controlFolder`, or the folder
-            `foretide` in `spark.sql.streaming.checkpointLocation`.
+        control_folder: The control folder; by default that of the topology in whose bolt this is, or else the session
+            setting `spark.foretide.controlFolder`, or the folder `foretide` in
+            `spark.sql.streaming.checkpointLocation`.
 
     Raises:
         JoinError: The streams cannot be joined like that; lists every problem and its remedy.
@@ -99,7 +100,7 @@ def join(
     times = event_times(left, right, times)
     pairs = compared(left, right, pairs)
     bound = JoinBound(*bounds(within), how=how)
-    folder = find_control_folder(left.sparkSession, control_folder)
+    folder = folder_of_topology(control_folder) or find_control_folder(left.sparkSession, control_folder)
     chosen = partitions or int(left.sparkSession.conf.get(_PARTITIONS, None) or _DEFAULT_PARTITIONS)
     _prepare(folder, name, JoinSpec(bound, chosen, statistics))
     token = uuid4().hex
