@@ -32,6 +32,7 @@ ALL = (
     "announced_live",
     "joins",
     "joins_moving",
+    "nexmark",
     "real_time",
     "real_time_changes",
     "real_time_processors",

@@ -80,6 +80,17 @@ class RealTime:
     truth: Callable[[Any], Any]
 
 
+NEXMARK = {
+    "q0": "bids as they are",
+    "q1": "bids in another currency",
+    "q2": "bids on some auctions",
+    "q5": "auctions with most bids",
+    "q7": "highest bids",
+    "q11": "sessions of bidders",
+    "q12": "bids of each bidder",
+}
+"""The queries of Nexmark that read their events once: a replay that is joined with itself begins twice."""
+
 APPS = {
     "url-count": "windowed URL count of request lines (predictive-control)",
     "url-count-sliding": "the same over the past two minutes, by windows that overlap (predictive-control)",
@@ -94,8 +105,9 @@ APPS = {
     "frequent-patterns": "maximal frequent patterns over a window of transactions (drs)",
     "logo-detection": "logos in the frames of a video, by SIFT (drs); needs OpenCV",
     "word-count": "words of tweets, counted in windows (Storm's first example)",
+    **{f"nexmark-{name}": f"{what} (Nexmark)" for name, what in NEXMARK.items()},
 }
-"""What each application does. Its module has the same name, with underscores."""
+"""What each application does. Its module has the same name, with underscores; Nexmark's queries have one together."""
 
 RATES = {"taxi-join": 600.0, "frequent-patterns": 320.0, "logo-detection": 13.0}
 """Mean rows a second of applications that do much work for each row; all others get 20,000, unless a rate is given."""
@@ -105,5 +117,9 @@ def find_app(name: str) -> App:
     """The application of that name, or an error that lists them."""
     if name not in APPS:
         raise PipelineNotFoundError(f"there is no application '{name}'; choose one of {', '.join(APPS)}")
-    app: App = import_module(f"foretide.apps.{name.replace('-', '_')}").APP
+    _, is_nexmark, query = name.partition("nexmark-")
+    if is_nexmark:
+        app: App = import_module("foretide.apps.nexmark.topologies").app(query)
+    else:
+        app = import_module(f"foretide.apps.{name.replace('-', '_')}").APP
     return app
