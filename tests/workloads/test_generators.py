@@ -14,12 +14,14 @@ from foretide.workloads.keyed import Keyed
 from foretide.workloads.registry import GENERATORS
 from foretide.workloads.requests import RequestLines
 from foretide.workloads.taxi import TaxiOrders
+from foretide.workloads.transactions import Transactions
 
 SAMPLES: list[Generator] = [
     *(kind(seed=5) for kind in GENERATORS.values()),
     RequestLines(seed=5, malformed=0.3),
     Keyed(seed=5, keys=77, change_every=13, hot_share=0.2),
     TaxiOrders(seed=5, cells=77, move_every=13),
+    Transactions(seed=5, change_every=13, delay=50),
 ]
 
 
