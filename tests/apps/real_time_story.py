@@ -9,11 +9,11 @@ import contextlib
 import json
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import foretide as ft
-from foretide.apps.app import APPS, Load, find_app
+from foretide.apps.app import APPS, RATES, Load, find_app
 from foretide.cli.running.kafka_results import verify
 from foretide.cli.running.kafka_run import Brokers, KafkaRun, watch
 from foretide.errors import EnvironmentNotReadyError
@@ -29,7 +29,8 @@ def can_run(app):
 
 
 def told(spark, app, folder, servers):
-    run = KafkaRun.start(spark, app, LOAD, folder, ft.RunSettings(), Brokers(servers))
+    load = replace(LOAD, rate=min(LOAD.rate, RATES.get(app.name, LOAD.rate)))
+    run = KafkaRun.start(spark, app, load, folder, ft.RunSettings(), Brokers(servers))
     versions = []
 
     def turn():

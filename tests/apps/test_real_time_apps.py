@@ -22,6 +22,8 @@ NAMES = [
     "url-count", "url-count-sliding", "unique-users", "word-count",
     "twitter-classification", "dns-classification", "log-events", "continuous-queries-scan", "logo-detection",
 ]  # fmt: skip
+ROWS = {"dns-classification": 415, "logo-detection": 54}
+"""Of applications whose load is drawn at random, or that do much work for each row."""
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -41,7 +43,8 @@ def test_the_results_in_real_time_are_exactly_the_truth_while_an_edge_is_split_a
     assert sorted(NAMES) == sorted(name for name in APPS if find_app(name).real_time is not None)
     without = set() if find_spec("cv2") else {"logo-detection"}
     assert set(story) == set(NAMES) - without
-    for found in story.values():
-        assert (found["handed_out"], found["missing"], found["surplus"], found["letters"]) == (400, 0, 0, 0)
+    for name, found in story.items():
+        rows = ROWS.get(name, 400)
+        assert (found["handed_out"], found["missing"], found["surplus"], found["letters"]) == (rows, 0, 0, 0)
         assert found["found_rows"] == found["expected_rows"] > 0
         assert found["in_force"]

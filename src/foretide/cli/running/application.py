@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from foretide.apps.app import App, Load
+from foretide.apps.app import RATES, App, Load
 from foretide.apps.experiment import (
     Verification,
     is_over,
@@ -277,7 +277,7 @@ def warm_up(
     is removed with the folder of the run.
     """
     console.print("Warming up ...", highlight=False)
-    few = load or Load(seconds=1.0, rate=2000.0, paced=False)
+    few = load or Load(seconds=1.0, rate=RATES.get(app.name, 2000.0), paced=False)
     with (
         progress("warming up"),
         tempfile.TemporaryDirectory(prefix="foretide-warm-up-", dir=folder_in, ignore_cleanup_errors=True) as folder,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from foretide.apps.app import APPS, App, Load, RealTime
+from foretide.apps.app import APPS, RATES, App, Load, RealTime
 from foretide.apps.experiment import replay_of
 from foretide.cli.console import Console
 from foretide.cli.progress import progress
@@ -235,12 +235,12 @@ def warm_up(
     settings: RunSettings,
     console: Console,
     mode: Mode = "real-time",
-    rate: float = 1000.0,
+    rate: float | None = None,
 ) -> None:
     """Process rows for some seconds, so that the run does not begin while the JVM is still compiling."""
     seconds = _WARM_UP_SECONDS[mode]
     console.print(f"Warming up for {seconds:g} s ...", highlight=False)
-    load = Load(seconds, rate)
+    load = Load(seconds, RATES.get(app.name, 1000.0) if rate is None else rate)
     with (
         progress("warming up"),
         KafkaRun.start(spark, app, load, folder / "warm-up", settings, brokers, f"{app.name}-warm-up", mode) as run,

@@ -135,7 +135,7 @@ def run(
     if client_config is not None and servers is None:
         raise typer.BadParameter("--client-config requires --servers")
     client = {} if client_config is None else read_options(client_config)
-    default_rate = _KAFKA_RATE if through_kafka else RATES.get(name, _REPLAY_RATE)
+    default_rate = RATES.get(name, _KAFKA_RATE if through_kafka else _REPLAY_RATE)
     rate = default_rate if rate is None else rate
     master = MASTERS[mode] if master is None else master
     check_load(duration, rate, 1, 1)
