@@ -19,6 +19,7 @@ ALL = (
     "dashboard",
     "batch_cost",
     "store_growth",
+    "scaling",
     "forecasting",
     "forecasting_counts",
     "forecasting_nets",
