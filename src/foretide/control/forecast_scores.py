@@ -185,10 +185,13 @@ def _scored(
 
 def _extended(horizon: Horizon, point: ForecastPoint, last: float, at: float) -> Horizon:
     """With a prediction more, unless one was made just before. Those of a clock that was ahead are dropped."""
-    pending = tuple(each for each in horizon.pending if each.due <= at + point.seconds)
-    if pending and pending[-1].due + point.seconds / _PENDING_PER_HORIZON > at + point.seconds:
-        return replace(horizon, pending=pending)
-    return replace(horizon, pending=(*pending, Prediction(at + point.seconds, point.mean, last)))
+    pending, due = horizon.pending, at + point.seconds
+    if pending and pending[-1].due > due:
+        pending = tuple(each for each in pending if each.due <= due)
+        horizon = Horizon(pending, horizon.score)
+    if pending and pending[-1].due + point.seconds / _PENDING_PER_HORIZON > due:
+        return horizon
+    return Horizon((*pending, Prediction(due, point.mean, last)), horizon.score)
 
 
 def _next(settings: VoteSettings, before: Score, prediction: Prediction, value: float) -> Score:

@@ -16,6 +16,7 @@ from foretide.durations import Seconds
 from foretide.errors import AlarmRuleError
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.metric import Level
+from foretide.metrics.peers import median_of_others
 from foretide.metrics.snapshot import Snapshot
 
 Severity = Literal["warning", "critical"]
@@ -155,9 +156,10 @@ def judge(
     holding = [seen for seen in observations if _holds(seen, snapshot)]
     since = {seen.key: min(state.since.get(seen.key, snapshot.at), snapshot.at) for seen in holding}
     due = [seen for seen in holding if seen.key in state.raised or _has_lasted(seen.rule, since[seen.key], snapshot.at)]
+    source = None if all(seen.key in state.raised for seen in due) else likely_source(snapshot)
     raised = {
         seen.key: state.raised.get(seen.key)
-        or Alarm(seen.rule, seen.subject, since[seen.key], snapshot.at, seen.value, likely_source(snapshot))
+        or Alarm(seen.rule, seen.subject, since[seen.key], snapshot.at, seen.value, source)
         for seen in due
     }
     history = {seen.key: seen.history for seen in observations if seen.history}
@@ -168,12 +170,12 @@ def judge(
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """What one rule sees of one subject: its value, those of its peers, and how it came about."""
+    """What one rule sees of one subject: its value, the median of its peers if that counts, and how it came about."""
 
     rule: AlarmRule
     subject: str
     value: float
-    peers: tuple[float, ...]
+    peers: float | None
     history: History
 
     @property
@@ -183,12 +185,12 @@ class _Observation:
 
 def _observe(rule: AlarmRule, state: AlarmState, snapshot: Snapshot) -> Iterator[_Observation]:
     values = _values(rule, snapshot)
+    peers = {} if rule.times_peers is None else median_of_others(values)
     for subject, value in values.items():
         if rule.subject in (None, subject):
-            peers = tuple(other for name, other in values.items() if name != subject)
             before = state.history.get((rule.name, subject), ())
             history = () if rule.growing is None else _kept(before, snapshot.at, value, rule.lasting)
-            yield _Observation(rule, subject, value, peers, history)
+            yield _Observation(rule, subject, value, peers.get(subject), history)
 
 
 def _values(rule: AlarmRule, snapshot: Snapshot) -> dict[str, float]:
@@ -208,7 +210,7 @@ def _holds(seen: _Observation, snapshot: Snapshot) -> bool:
         limit = snapshot.value(rule.above_metric, seen.subject, within=_MAX_AGE_SECONDS)
         return limit is not None and seen.value > limit
     if rule.times_peers is not None:
-        return bool(seen.peers) and seen.value > rule.times_peers * median(seen.peers)
+        return seen.peers is not None and seen.value > rule.times_peers * seen.peers
     return _has_grown(rule, seen.history)
 
 

@@ -18,7 +18,7 @@ from foretide.control.policies.rerouting import Rerouting
 from foretide.control.policies.worker_cases import WorkerCase, kept_cases, recalled_records
 from foretide.control.policies.worker_health import Suspicion, WorkerHealth
 from foretide.control.policies.worker_records import BypassSettings, WorkerRecord, WorkerRecords
-from foretide.control.policies.worker_shares import patience
+from foretide.control.policies.worker_shares import Patience
 from foretide.control.world.setup import Observed
 from foretide.control.world.world import World
 
@@ -61,11 +61,11 @@ class Bypass:
         ratios = {worker: suspicion.ratio for worker, suspicion in suspicions.items()}
         after: dict[str, WorkerRecord] = {}
         wishes: list[Wish] = []
-        room = self._room(world)
+        room, patience = self._room(world), Patience(self.settings, world)
         for worker in sorted(world.observed.executors, key=lambda name: -ratios.get(name, 0.0)):
             if world.observed.is_drained(worker):
                 continue
-            record, wish = self._advance(worker, records.get(worker), suspicions.get(worker), world)
+            record, wish = self._advance(worker, records.get(worker), suspicions.get(worker), patience)
             if wish is not None and isinstance(wish.action, Quarantine):
                 room -= 1
                 wish = wish if room >= 0 else None
@@ -108,15 +108,16 @@ class Bypass:
         return serving - max(1, math.ceil(self.settings.min_in_service * len(world.observed.executors)))
 
     def _advance(
-        self, worker: str, record: WorkerRecord | None, suspicion: Suspicion | None, world: World
+        self, worker: str, record: WorkerRecord | None, suspicion: Suspicion | None, patience: Patience
     ) -> tuple[WorkerRecord | None, Wish | None]:
+        world = patience.world
         if record is not None and record.phase == "out":
             return record, self._probe(worker, record, world)
         if suspicion is None:
             return record, None
         if record is not None and record.phase == "probation":
             return self._on_probation(worker, record, suspicion, world)
-        return self._watched(worker, record or WorkerRecord("watched", world.at), suspicion, world)
+        return self._watched(worker, record or WorkerRecord("watched", world.at), suspicion, patience)
 
     def _probe(self, worker: str, record: WorkerRecord, world: World) -> Wish | None:
         wait = min(self.settings.first_wait * 2**record.failures, self.settings.max_wait)
@@ -145,13 +146,14 @@ class Bypass:
         return (replace(record, phase="watched", since=world.at) if record.failures else None), None
 
     def _watched(
-        self, worker: str, record: WorkerRecord, suspicion: Suspicion, world: World
+        self, worker: str, record: WorkerRecord, suspicion: Suspicion, patience: Patience
     ) -> tuple[WorkerRecord | None, Wish | None]:
+        world = patience.world
         min_ratio = _min_ratio(len(world.observed.in_service))
         if suspicion.ratio < max(self.settings.slow, min_ratio):
             return self._healthy(record, world), None
         record = replace(record, strikes=record.strikes + 1, since=world.at)
-        enough = patience(self.settings, world, worker)
+        enough = patience.of(worker)
         at_once = enough == self.settings.patience and suspicion.ratio >= max(self.settings.bad, min_ratio)
         if at_once or record.strikes >= enough:
             return record, self._take_out(worker, suspicion, suspicion.description)

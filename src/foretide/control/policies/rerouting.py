@@ -19,9 +19,9 @@ from foretide.control.policies.worker_health import Suspicion, WorkerHealth
 from foretide.control.policies.worker_records import BypassSettings, WorkerRecord
 from foretide.control.policies.worker_shares import (
     MAX_AGE,
+    Patience,
     compare_tasks,
     others_should_carry,
-    patience,
     split_without,
     waiting_for_cores,
     was_reset,
@@ -50,7 +50,8 @@ class Rerouting:
         health = WorkerHealth(self.settings.health_metrics, MAX_AGE, self.settings.horizon).suspicions(world, since)
         tasks = compare_tasks(world, since=since)
         probed = compare_tasks(world, since=since, min_tuples=1)
-        waiting = waiting_for_cores(world)
+        waiting, patience = waiting_for_cores(world), Patience(self.settings, world)
+        healthy = world.observed.in_service - {name for name, each in records.items() if each.phase == "rerouted"}
         after: Records = {}
         words: dict[str, str] = {}
         for worker in world.observed.executors:
@@ -65,12 +66,12 @@ class Rerouting:
                 found = _worst(probed.get(worker), _forecast(health.get(worker)))
                 busy_core = waiting.get(worker, 1.0) >= self.settings.slow
                 new = self._rerouted(record, probed.get(worker), found, world, busy_core=busy_core)
-            elif not _has_healthy_peer(worker, records, world):
+            elif len(healthy) <= (worker in healthy):  # no other has its usual share
                 found, new = None, record  # next to no tuples tell too little of the others to compare it with them
             else:
                 own, known = tasks.get(worker), health.get(worker)
                 found = known if own is None else _worst(own, _forecast(known))  # tasks tell best what it measures
-                new = self._watched(worker, record or WorkerRecord("watched", world.at), found, world)
+                new = self._watched(worker, record or WorkerRecord("watched", world.at), found, patience)
             after |= {} if new is None else {worker: new}
             words |= {} if found is None else {worker: found.description}
         after, splits = self._splits(after, words, world, room)
@@ -78,7 +79,10 @@ class Rerouting:
 
     # ---- one worker
 
-    def _watched(self, worker: str, record: WorkerRecord, found: Suspicion | None, world: World) -> WorkerRecord | None:
+    def _watched(
+        self, worker: str, record: WorkerRecord, found: Suspicion | None, patience: Patience
+    ) -> WorkerRecord | None:
+        world = patience.world
         if found is None:
             return record if record.strikes or record.failures or record.shares else None
         if found.ratio < self.settings.slow:
@@ -86,7 +90,7 @@ class Rerouting:
             forget = world.at - record.since >= kept_for and not record.shares
             return None if forget else replace(record, phase="watched", strikes=0)
         record = replace(record, phase="watched", strikes=record.strikes + 1)
-        if record.strikes < patience(self.settings, world, worker):
+        if record.strikes < patience.of(worker):
             return record
         again = record.rerouted is not None
         return replace(
@@ -210,12 +214,6 @@ class Rerouting:
             return found is not None and not found.forecast and found.ratio >= self.settings.slow
         latency = world.snapshot.value(world.target.metric, within=MAX_AGE)
         return latency is not None and latency > world.target.latency * 1000
-
-
-def _has_healthy_peer(worker: str, records: Records, world: World) -> bool:
-    """Whether another worker in service has its usual share."""
-    slow = {other for other, record in records.items() if record.phase == "rerouted"}
-    return bool(world.observed.in_service - slow - {worker})
 
 
 def _worst(*found: Suspicion | None) -> Suspicion | None:

@@ -14,6 +14,7 @@ from foretide.control.world.world import World
 from foretide.durations import Seconds
 from foretide.metrics.catalogue import CATALOGUE
 from foretide.metrics.from_batch import SLOWNESS
+from foretide.metrics.peers import median_of_others
 from foretide.metrics.running_tasks import RUNNING_SLOWNESS
 
 _MIN_RATIO_TO_PEERS = 1.2
@@ -91,7 +92,7 @@ class WorkerHealth:
             if len(values) <= 1 or better:
                 continue
             forecasts = self._forecasts(world, metric.metric, values)
-            peers, peers_ahead = _median_of_others(values), _median_of_others({**values, **forecasts})
+            peers, peers_ahead = median_of_others(values), median_of_others({**values, **forecasts})
             for worker, value in values.items():
                 compared = [
                     *_measured(world, metric, worker, value, peers[worker]),
@@ -136,19 +137,6 @@ def _ahead(metric: HealthMetric, forecast: float | None, peers: float) -> Iterat
         ahead, of_peers = known.figure(forecast), known.figure(peers)
         description = f"its {known.words} is forecast at {ahead}, that of its peers at {of_peers}"
         yield Suspicion(_ratio(forecast, peers, metric.floor), description, forecast=True)
-
-
-def _median_of_others(values: Mapping[str, float]) -> dict[str, float]:
-    """For each of two or more, the median of all the others.
-
-    >>> _median_of_others({"a": 1.0, "b": 2.0, "c": 9.0})
-    {'a': 5.5, 'b': 5.0, 'c': 1.5}
-    """
-    order = sorted(values, key=values.__getitem__)
-    ranked = [values[name] for name in order]
-    low, high = (len(order) - 2) // 2, (len(order) - 1) // 2
-    rank = {name: place for place, name in enumerate(order)}
-    return {name: (ranked[low + (low >= rank[name])] + ranked[high + (high >= rank[name])]) / 2 for name in values}
 
 
 def _ratio(value: float, reference: float, floor: float) -> float:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from statistics import median
+from dataclasses import dataclass
+from functools import cached_property
 
 from foretide.control.policies.share_model import is_better_without
 from foretide.control.policies.worker_health import Suspicion
@@ -16,6 +17,7 @@ from foretide.control.policies.worker_records import BypassSettings
 from foretide.control.world.setup import Weights, full_tasks
 from foretide.control.world.world import World
 from foretide.metrics.alarm_rules import waits_for_cores
+from foretide.metrics.peers import median_of_others
 
 MAX_AGE = 3.0
 """Seconds after which the times of a task no longer describe the present."""
@@ -35,15 +37,29 @@ _CROWDED_FACTOR = 4
 _LEAST_MOVED = 0.02
 
 
-def patience(settings: BypassSettings, world: World, worker: str) -> int:
-    """How many times in a row a worker must be slow.
+@dataclass(frozen=True)
+class Patience:
+    """How many times in a row a worker must be slow. What all workers show is worked out once, when it is asked for.
 
     Where every worker waits for cores, the time of each varies: what slows one of them must last longer, unless its
     threads wait much longer than those of its peers, too.
     """
-    crowded = waits_for_cores(world.snapshot) is not None
-    alike = waiting_for_cores(world).get(worker, 1.0) < settings.slow
-    return settings.patience * (_CROWDED_FACTOR if crowded and alike else 1)
+
+    settings: BypassSettings
+    world: World
+
+    def of(self, worker: str) -> int:
+        """For one worker."""
+        alike = self._crowded and self._waiting.get(worker, 1.0) < self.settings.slow
+        return self.settings.patience * (_CROWDED_FACTOR if alike else 1)
+
+    @cached_property
+    def _crowded(self) -> bool:
+        return waits_for_cores(self.world.snapshot) is not None
+
+    @cached_property
+    def _waiting(self) -> dict[str, float]:
+        return waiting_for_cores(self.world)
 
 
 def compare_tasks(world: World, *, since: Mapping[str, float], min_tuples: int = _MIN_TUPLES) -> dict[str, Suspicion]:
@@ -59,12 +75,12 @@ def compare_tasks(world: World, *, since: Mapping[str, float], min_tuples: int =
     tuples: defaultdict[str, float] = defaultdict(float)
     for edge, places in world.observed.placements.items():
         by_worker = _times(world, edge, places, since)
-        for worker, (busy, rows) in by_worker.items():
-            peers = [ms / count for other, (ms, count) in by_worker.items() if other != worker]
-            if peers:
-                took[worker] += busy
-                usual[worker] += rows * median(peers)
-                tuples[worker] += rows
+        peers = median_of_others({worker: ms / count for worker, (ms, count) in by_worker.items()})
+        for worker, ms_of_peers in peers.items():
+            busy, rows = by_worker[worker]
+            took[worker] += busy
+            usual[worker] += rows * ms_of_peers
+            tuples[worker] += rows
     found: dict[str, Suspicion] = {}
     for worker, rows in tuples.items():
         if rows >= min_tuples:
@@ -85,11 +101,7 @@ def waiting_for_cores(world: World) -> dict[str, float]:
         if (waits := world.snapshot.value("worker_cpu_wait_percent", worker, within=_PROBE_AGE)) is not None
         and (used := _cpu_percent(world, worker)) is not None
     }
-    return {
-        worker: value / median(peers)
-        for worker, value in stretched.items()
-        if (peers := [other for name, other in stretched.items() if name != worker])
-    }
+    return {worker: stretched[worker] / peers for worker, peers in median_of_others(stretched).items()}
 
 
 def _cpu_percent(world: World, worker: str) -> float | None:
@@ -104,13 +116,14 @@ def _times(
 ) -> dict[str, tuple[float, float]]:
     """Milliseconds and tuples of the tasks of each worker in service behind an edge."""
     sums: dict[str, tuple[float, float]] = {}
-    part = world.setup.by_edge.get(edge)
+    part, figures = world.setup.by_edge.get(edge), world.snapshot.figures
+    serving, oldest = world.observed.in_service, world.at - MAX_AGE
     for task, worker in enumerate(places if part is not None else ()):
         subject = f"{part.name if part else edge}/{task}"
-        busy, rows = (world.snapshot.figures.get((name, subject)) for name in ("task_busy_ms", "task_rows"))
-        if worker not in world.observed.in_service or busy is None or rows is None or rows[0] <= 0:
+        busy, rows = figures.get(("task_busy_ms", subject)), figures.get(("task_rows", subject))
+        if worker not in serving or busy is None or rows is None or rows[0] <= 0:
             continue
-        if busy[1] == rows[1] and rows[1] > max(world.at - MAX_AGE, since.get(worker, float("-inf"))):
+        if busy[1] == rows[1] and rows[1] > oldest and rows[1] > since.get(worker, oldest):
             before = sums.get(worker, (0.0, 0.0))
             sums[worker] = (before[0] + busy[0], before[1] + rows[0])
     return sums

@@ -145,7 +145,7 @@ class Target(Bounded):
 Weights = tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Observed:
     """What is in force.
 
@@ -191,7 +191,7 @@ class Observed:
         """The live workers of a host."""
         return frozenset(worker for worker, where in self.executors.items() if where == host)
 
-    @property
+    @cached_property
     def in_service(self) -> frozenset[str]:
         """Live workers that get tasks."""
         return frozenset(self.executors) - self.quarantined

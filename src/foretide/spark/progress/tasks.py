@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import accumulate
 from typing import Any
 
 from foretide.metrics.batch import EdgeFlow, TaskRun
@@ -121,13 +122,14 @@ class _Operators:
 
 def _of_stage(stage: SparkStage, runs: Sequence[TaskRun], operators: _Operators) -> Iterator[TaskRun]:
     where = dict(_places(stage, runs))
+    marks = {place: operators.marks(stage, place) for place in where}
     for number, run in enumerate(runs):
         found = next(((place, begin) for place, (begin, end) in where.items() if begin <= number < end), None)
         if found is None:
             yield replace(run, feeds=stage.feeds)
             continue
         place, begin = found
-        yield replace(run, task=number - begin, **operators.marks(stage, place))
+        yield replace(run, task=number - begin, **marks[place])
 
 
 def _places(stage: SparkStage, runs: Sequence[TaskRun]) -> Iterator[tuple[int, tuple[int, int]]]:
@@ -148,29 +150,35 @@ def _size(part: tuple[Exchange | Scan, ...]) -> int | None:
 
 
 def _in_a_row(stage: SparkStage, sizes: list[int], runs: Sequence[TaskRun]) -> Iterator[tuple[int, tuple[int, int]]]:
-    begin = 0
+    begin, rows = 0, _rows_before(runs)
     for place, size in enumerate(sizes):
-        if _agrees(stage.parts[place], runs[begin : begin + size]):
+        if _agrees(stage.parts[place], rows[begin + size] - rows[begin]):
             yield place, (begin, begin + size)
         begin += size
 
 
 def _by_their_sums(stage: SparkStage, runs: Sequence[TaskRun]) -> Iterator[tuple[int, tuple[int, int]]]:
+    rows = _rows_before(runs)
     for place, part in enumerate(stage.parts):
         size = _size(part)
         if size is None:
             continue
-        fitting = [at for at in range(len(runs) - size + 1) if _agrees(part, runs[at : at + size])]
+        fitting = [at for at in range(len(runs) - size + 1) if _agrees(part, rows[at + size] - rows[at])]
         if len(fitting) == 1:
             yield place, (fitting[0], fitting[0] + size)
 
 
-def _agrees(part: tuple[Exchange | Scan, ...], runs: Sequence[TaskRun]) -> bool:
-    """Whether tasks together read what the exchanges of a part counted; a scan, and a shared exchange, says nothing."""
+def _rows_before(runs: Sequence[TaskRun]) -> list[int]:
+    """The rows that the tasks before each read, and at the end those of all."""
+    return list(accumulate((run.rows_in for run in runs), initial=0))
+
+
+def _agrees(part: tuple[Exchange | Scan, ...], rows: int) -> bool:
+    """Whether so many rows are what the exchanges of a part counted; a scan, and a shared exchange, says nothing."""
     counted = [each.flow for each in part if isinstance(each, Exchange)]
     if len(counted) < len(part) or any(flow.readers > 1 for flow in counted):
         return True
-    return sum(run.rows_in for run in runs) == sum(flow.read for flow in counted)
+    return rows == sum(flow.read for flow in counted)
 
 
 def with_tasks(flow: EdgeFlow, edge: str, pool: int, runs: Sequence[TaskRun]) -> EdgeFlow:
