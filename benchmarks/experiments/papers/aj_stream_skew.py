@@ -112,7 +112,7 @@ EXPERIMENT = Experiment(
     repeat=2,
     quick_repeat=1,
     minutes=25.0,
-    quick_minutes=2.0,
+    quick_minutes=1.8,
     resource=bench,
     axis="z",
 )

@@ -107,5 +107,5 @@ EXPERIMENT = Experiment(
     "with the mean age of the window",
     repeat=5,
     minutes=2.0,
-    quick_minutes=0.6,
+    quick_minutes=0.4,
 )

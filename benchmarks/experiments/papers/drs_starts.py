@@ -80,5 +80,5 @@ EXPERIMENT = Experiment(
     scale="simulated tasks with a queue each, as in Spark; ten times as fast, times given as in the paper",
     repeat=5,
     minutes=1.5,
-    quick_minutes=0.5,
+    quick_minutes=0.3,
 )

@@ -119,5 +119,5 @@ EXPERIMENT = Experiment(
     scale="simulated queues; service rates chosen so that 7 processors carry the paper's rates",
     repeat=5,
     minutes=2.0,
-    quick_minutes=0.4,
+    quick_minutes=0.1,
 )

@@ -144,6 +144,6 @@ EXPERIMENT = Experiment(
     "behind a dynamic grouping words go by row, so a frequent word is no skew there by construction",
     repeat=5,
     minutes=3.0,
-    quick_minutes=0.6,
+    quick_minutes=0.2,
     axis="share of one word, %",
 )

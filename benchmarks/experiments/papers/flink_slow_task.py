@@ -114,5 +114,5 @@ EXPERIMENT = Experiment(
     "5 s after the task is slow; tuples of the last minute do not count, as they may not have left",
     repeat=5,
     minutes=2.0,
-    quick_minutes=0.3,
+    quick_minutes=0.1,
 )

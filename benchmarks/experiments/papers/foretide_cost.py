@@ -36,7 +36,7 @@ EXPERIMENT = Experiment(
     repeat=5,
     quick_repeat=1,
     minutes=12.0,
-    quick_minutes=1.5,
+    quick_minutes=0.0,
     warm_ups=1,
     resource=lambda _: session(options={"spark.driver.memory": "4g"}),
 )

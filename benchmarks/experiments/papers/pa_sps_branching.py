@@ -82,5 +82,5 @@ EXPERIMENT = Experiment(
     scale="a model of queues with Foretide's planner; eight operators with the flow of Figure 11's kind, our own rates",
     repeat=3,
     minutes=2.0,
-    quick_minutes=0.3,
+    quick_minutes=0.2,
 )

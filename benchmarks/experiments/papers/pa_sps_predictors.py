@@ -140,5 +140,5 @@ EXPERIMENT = Experiment(
     "dropped",
     repeat=3,
     minutes=15.0,
-    quick_minutes=1.0,
+    quick_minutes=0.8,
 )

@@ -79,6 +79,6 @@ EXPERIMENT = Experiment(
     repeat=3,
     quick_repeat=1,
     minutes=18.0,
-    quick_minutes=2.5,
+    quick_minutes=2.0,
     resource=cluster,
 )

@@ -88,5 +88,5 @@ EXPERIMENT = Experiment(
     scale="simulated micro-batches: rows a batch may take are what Storm has in flight",
     repeat=5,
     minutes=1.5,
-    quick_minutes=0.3,
+    quick_minutes=0.1,
 )

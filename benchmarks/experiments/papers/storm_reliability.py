@@ -96,7 +96,7 @@ EXPERIMENT = Experiment(
     repeat=4,
     quick_repeat=1,
     minutes=8.0,
-    quick_minutes=1.2,
+    quick_minutes=1.0,
     warm_ups=1,
     resource=lambda _: session(),
 )

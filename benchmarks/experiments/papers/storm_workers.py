@@ -129,6 +129,6 @@ EXPERIMENT = Experiment(
     together=partial(measured),
     repeat=5,
     minutes=1.0,
-    quick_minutes=0.2,
+    quick_minutes=0.1,
     axis="machines",
 )
