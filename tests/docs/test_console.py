@@ -62,6 +62,11 @@ ELSEWHERE = {
     "foretide run url-count --master spark://master:7077 --output /shared/run":
         "tests/runtime/loop/test_cluster_story.py",
     "spark-submit --master spark://master:7077": "tests/runtime/loop/test_cluster_story.py",
+    "foretide bench --list": "tests/cli/test_bench.py",
+    "foretide bench --quick": "tests/cli/test_bench.py",
+    "foretide bench drs-overhead --quick": "tests/cli/test_bench.py",
+    "foretide bench pa-sps": "tests/cli/test_bench.py",
+    "make experiments": "tests/cli/test_bench.py",
     "foretide drain host-7": "tests/cli/test_operate_commands.py",
     "foretide drain host-7 --release": "tests/cli/test_operate_commands.py",
     "foretide run --latency 2s my_job.py --date 2026-11-18": "tests/cli/test_run_own.py",

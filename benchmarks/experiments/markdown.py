@@ -1,0 +1,67 @@
+"""Tables for docs/experiments.md: the experiments with the papers' claims, and what a folder of results says of them.
+
+python -m benchmarks.experiments.markdown
+python -m benchmarks.experiments.markdown artifacts/experiments
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from benchmarks.experiments.catalogue import select
+from benchmarks.experiments.outcome import Outcome, read_folder
+from benchmarks.experiments.show import reached
+
+
+def experiments_table() -> str:
+    """Every experiment, and what its paper claims."""
+    heads = ("experiment", "how", "minutes", "what is compared", "claims")
+    rows = (
+        (
+            f"`{name}`",
+            each.kind,
+            f"{each.minutes:g}",
+            each.title,
+            "; ".join(claim.says for claim in each.claims),
+        )
+        for name, each in select(()).items()
+    )
+    return table(heads, rows)
+
+
+def results_table(outcomes: Sequence[Outcome]) -> str:
+    """The claims of the experiments that were run, beside what was measured."""
+    rows = [
+        (f"`{each.name}`", each.kind, claim.says, claim.measured, f"**{reached(claim.reached)}**")
+        for each in outcomes
+        for claim in each.claims
+    ]
+    rows += [(f"`{each.name}`", each.kind, "", f"failed: {each.error}", "") for each in outcomes if each.error]
+    return table(("experiment", "how", "claim", "measured", ""), rows)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; bars within cells are escaped.
+
+    >>> table(("a", "b"), [("1", "x|y")])
+    '| a | b |\\n|---|---|\\n| 1 | x\\\\|y |'
+    """
+    lines = [" | ".join(heads), *(" | ".join(_cell(cell) for cell in row) for row in rows)]
+    first, *rest = (f"| {line} |" for line in lines)
+    return "\n".join([first, f"|{'---|' * len(heads)}", *rest])
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def main() -> None:
+    """Print a table."""
+    folders = sys.argv[1:]
+    print(results_table(read_folder(Path(folders[0]))) if folders else experiments_table())
+
+
+if __name__ == "__main__":
+    main()
