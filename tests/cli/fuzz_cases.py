@@ -23,6 +23,7 @@ from cli.fuzz_damage import NUMBERS, Damage
 from foretide.cli.main import VARIANTS, app
 
 QUICK = {
+    "bench": ["--list"],
     "plan": ["model.toml", "--budget", "6"],
     "simulate": ["model.toml", "--seed", "1"],
     "train": ["load.csv", "--output", "new", "--model", "last value", "--season", "24"],

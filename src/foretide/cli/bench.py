@@ -77,8 +77,9 @@ def _checked(folder: Path) -> Path:
     """Refuse a folder that cannot be written to before anything runs."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(folder, f"cannot be a folder of results: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise FileError(folder, f"cannot be a folder of results: {why}") from error
     return folder
 
 
