@@ -13,7 +13,7 @@ from foretide.reports.charts import WIDTH
 from foretide.reports.scales import Scale, ticks, values_scale
 
 _LOOKS = ("first", "second", "expected", "third", "limit")
-_LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 62, 24, 14, 40, 250
+_LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 84, 24, 14, 40, 250
 _NAMES, _BAR, _GAP = 230, 14, 9
 _MAX_NAME = 34
 

@@ -17,6 +17,7 @@ SUMMARY_HEADS = ("measure", "side", "median", "quartiles", "repetitions", "chang
 CLAIM_HEADS = ("the paper", "measured", "")
 _SIGNIFICANT = 4
 _FEW = 4
+_MOST_ROWS = 12
 
 
 def text(value: Any) -> str:
@@ -121,7 +122,9 @@ def show(outcome: Outcome, console: Console) -> None:
     _print(console, "", ("measure", "noise"), noises(outcome))
     for title, rows in outcome.tables.items():
         if rows:
-            _print(console, title, tuple(rows[0]), list(table_texts(rows)))
+            _print(console, title, tuple(rows[0]), list(table_texts(rows[:_MOST_ROWS])))
+        if len(rows) > _MOST_ROWS:
+            console.print(f"... and {len(rows) - _MOST_ROWS} more rows in the report", highlight=False)
     _print(console, "", CLAIM_HEADS, claims(outcome))
 
 

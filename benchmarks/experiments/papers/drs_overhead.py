@@ -10,7 +10,7 @@ from benchmarks.planning import PAPER_MS, chain, milliseconds
 from foretide.planning.processors import assign_processors, min_processors
 
 ONE, TWO = "Algorithm 1", "Algorithm 2"
-MILLISECONDS = "CPU ms a plan"
+MILLISECONDS = "CPU of a plan"
 
 
 def plan(run: Run, budget: int, algorithm: str) -> Samples:

@@ -27,7 +27,11 @@ SUM, MMK, GIG = "sojourn, simulated", "M/M/k", "GI/G/k"
 
 
 def network(rate: float, *, variation: bool) -> Network:
-    """Logo detection; with its variation coefficients or as M/M/k has it."""
+    """Logo detection; with its variation coefficients or as M/M/k has it.
+
+    Features come F at a time: F - 1 of F gaps are 0, so gaps vary by F * (1 + c) - 1, c being that of the frames that
+    leave the first operator, which is taken for 1.
+    """
     frames = UNIFORM_SCV[rate]
     arrivals = {"extract": frames, "match": FEATURES * 2.0 - 1.0, "aggregate": 1.0}
     operators = tuple(

@@ -125,7 +125,7 @@ EXPERIMENT = Experiment(
         Claim("without a restart of the topology", _restart),
     ),
     scale="simulated micro-batches, 2 minutes a step in place of 15; latency is the length of a batch of 120,000 rows, "
-    "not that of a tuple",
+    "not that of a tuple; 50 tasks take two rounds on 48, 39 and 30 cores alike",
     together=partial(measured),
     repeat=5,
     minutes=1.0,
