@@ -22,9 +22,14 @@ def names() -> list[str]:
     return sorted(path.stem.replace("_", "-") for path in _FOLDER.glob("[!_]*.py"))
 
 
+def module_of(name: str) -> str:
+    """The module of an experiment."""
+    return f"benchmarks.experiments.papers.{name.replace('-', '_')}"
+
+
 def load(name: str) -> Experiment:
     """The experiment of that name."""
-    found = import_module(f"benchmarks.experiments.papers.{name.replace('-', '_')}").EXPERIMENT
+    found = import_module(module_of(name)).EXPERIMENT
     assert isinstance(found, Experiment), name
     return found
 

@@ -10,11 +10,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments.catalogue import select
+from benchmarks.experiments.catalogue import module_of, select
+from benchmarks.experiments.child import run_in_child
 from benchmarks.experiments.experiment import Experiment
 from benchmarks.experiments.outcome import Outcome, read_folder, read_outcome
 from benchmarks.experiments.page import NOT_IN_SPARK, save_report
-from benchmarks.experiments.runner import run_experiment
+from benchmarks.experiments.runner import Progress, run_experiment
 from benchmarks.experiments.show import show
 from foretide.errors import FileError
 
@@ -51,9 +52,16 @@ def run_all(
         with bar(
             f"{name}, about {format(experiment.quick_minutes if quick else experiment.minutes, 'g')} min"
         ) as share:
-            outcome = run_experiment(name, experiment, quick=quick, progress=share)
+            outcome = _run(name, experiment, folder, quick=quick, progress=share)
         outcome.save(folder)
         yield outcome
+
+
+def _run(name: str, experiment: Experiment, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
+    """Live ones in a process of their own."""
+    if experiment.kind == "live":
+        return run_in_child(name, module_of(name), experiment, folder, quick=quick, progress=progress)
+    return run_experiment(name, experiment, quick=quick, progress=progress)
 
 
 def is_there(path: Path, *, quick: bool) -> bool:

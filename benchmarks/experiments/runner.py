@@ -23,8 +23,8 @@ _LETTERS = 600
 
 def run_experiment(name: str, experiment: Experiment, *, quick: bool, progress: Progress = lambda _: None) -> Outcome:
     """Run it to its end. If it fails, the outcome says why and has the repetitions before."""
-    began, clock = time.time(), time.monotonic()
-    outcome = _empty(name, experiment, quick=quick, began=began)
+    clock = time.monotonic()
+    outcome = empty_outcome(name, experiment, quick=quick)
     found: list[Repetition] = []
     tables: dict[str, list[dict[str, Any]]] = {}
     error = None
@@ -33,7 +33,7 @@ def run_experiment(name: str, experiment: Experiment, *, quick: bool, progress: 
             first = Run(-1, _FIRST_SEED, quick, Path(folder), tables=tables)
             with experiment.resource(first) as resource:
                 found.extend(_repetitions(experiment, replace(first, resource=resource), progress))
-    except Exception as failure:  # noqa: BLE001 - it is reported, and the others go on
+    except (Exception, SystemExit) as failure:  # noqa: BLE001 - it is reported, and the others go on
         error = _described(failure)
     outcome = replace(
         outcome,
@@ -111,7 +111,8 @@ def judged(claims: Sequence[Claim], outcome: Outcome) -> tuple[Judged, ...]:
     return tuple(found)
 
 
-def _empty(name: str, experiment: Experiment, *, quick: bool, began: float) -> Outcome:
+def empty_outcome(name: str, experiment: Experiment, *, quick: bool) -> Outcome:
+    """The outcome of an experiment that begins now."""
     labels = tuple(SideLabel(side.name, side.series, side.at) for side in experiment.chosen(quick=quick))
     return Outcome(
         name,
@@ -122,7 +123,7 @@ def _empty(name: str, experiment: Experiment, *, quick: bool, began: float) -> O
         experiment.scale,
         experiment.axis,
         machine(),
-        began,
+        time.time(),
         0.0,
         labels,
         experiment.measures,
@@ -138,6 +139,6 @@ def machine() -> str:
     return f"{system}, {cores} cores, load {load:.1f} at the start{policy}"
 
 
-def _described(failure: Exception) -> str:
+def _described(failure: BaseException) -> str:
     last = traceback.extract_tb(failure.__traceback__)[-1]
     return f"{type(failure).__name__}: {str(failure)[-_LETTERS:]} ({Path(last.filename).name}:{last.lineno})"

@@ -1,12 +1,15 @@
 """The harness of the experiments: order, noise, claims, failures, JSON and report."""
 
+import importlib
 import itertools
 import json
 import math
+import sys
 from contextlib import contextmanager, nullcontext
 
 import pytest
 from benchmarks.experiments import catalogue
+from benchmarks.experiments.child import run_in_child
 from benchmarks.experiments.command import is_there, report_of, run_all
 from benchmarks.experiments.experiment import TWIN, Claim, Experiment, Measure, Side, Verdict
 from benchmarks.experiments.outcome import read_outcome, summary_rows
@@ -145,6 +148,39 @@ def test_a_failure_is_said_and_what_was_measured_before_it_is_kept():
     run(experiment([Side("a", lambda each: seen.append(each.resource) or {})], repeat=1, resource=resource))
     assert seen == ["session", "session"]
     assert closed == [True]
+
+
+DYING = """
+import os
+
+from benchmarks.experiments.experiment import Experiment, Measure, Side
+
+EXPERIMENT = Experiment(
+    "paper", "title", "live", (Side("a", lambda run: {"time": [run.seed]} if %s else os._exit(3)),), (Measure("time"),)
+)
+"""
+
+
+@pytest.mark.parametrize(("lives", "error"), [(True, None), (False, "its process ended with exit code 3")])
+def test_a_live_experiment_runs_in_a_process_whose_death_is_reported(lives, error, tmp_path, monkeypatch):
+    (tmp_path / "dying.py").write_text(DYING % lives, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = importlib.import_module("dying").EXPERIMENT
+    monkeypatch.delitem(sys.modules, "dying")
+    shares = []
+    found = run_in_child("name", "dying", made, tmp_path, quick=True, progress=shares.append)
+    assert found.error == error
+    assert len(found.repetitions) == (2 if lives else 0)
+    assert set(shares) <= {0.0, 0.5, 1.0}
+
+
+def test_an_exit_of_a_benchmark_is_a_failure_of_its_experiment():
+    def leaves(_):
+        raise SystemExit("stateless, static failed")
+
+    found = run(experiment([Side("a", leaves)]))
+    assert found.error is not None
+    assert "stateless, static failed" in found.error
 
 
 def test_what_is_measured_together_must_have_every_side():
