@@ -7,15 +7,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments.catalogue import module_of, select
+from benchmarks.experiments.catalogue import load, module_of, names, select
 from benchmarks.experiments.child import run_in_child
 from benchmarks.experiments.experiment import Experiment
 from benchmarks.experiments.outcome import Outcome, read_folder, read_outcome
 from benchmarks.experiments.page import NOT_IN_SPARK, save_report
-from benchmarks.experiments.runner import Progress, run_experiment
+from benchmarks.experiments.runner import Progress, judged, run_experiment
 from benchmarks.experiments.show import show
 from foretide.errors import FileError
 
@@ -75,7 +76,16 @@ def is_there(path: Path, *, quick: bool) -> bool:
 
 def report_of(folder: Path) -> Path:
     """Write the report of all outcomes in a folder."""
-    return save_report(read_folder(folder), folder / REPORT, time.time())
+    return save_report(outcomes_in(folder), folder / REPORT, time.time())
+
+
+def outcomes_in(folder: Path) -> list[Outcome]:
+    """All outcomes in a folder; claims are judged anew from the raw samples, as these outlive what is claimed."""
+    known = set(names())
+    return [
+        replace(each, claims=judged(load(each.name).claims, each)) if each.name in known and each.repetitions else each
+        for each in read_folder(folder)
+    ]
 
 
 def make_importable() -> None:

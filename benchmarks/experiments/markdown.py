@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.experiments.catalogue import select
-from benchmarks.experiments.outcome import Outcome, read_folder
+from benchmarks.experiments.command import outcomes_in
+from benchmarks.experiments.outcome import Outcome
 from benchmarks.experiments.show import reached
 
 
@@ -60,7 +61,7 @@ def _cell(text: str) -> str:
 def main() -> None:
     """Print a table."""
     folders = sys.argv[1:]
-    print(results_table(read_folder(Path(folders[0]))) if folders else experiments_table())
+    print(results_table(outcomes_in(Path(folders[0]))) if folders else experiments_table())
 
 
 if __name__ == "__main__":

@@ -6,11 +6,12 @@ import json
 import math
 import sys
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import pytest
 from benchmarks.experiments import catalogue
 from benchmarks.experiments.child import run_in_child
-from benchmarks.experiments.command import is_there, report_of, run_all
+from benchmarks.experiments.command import is_there, outcomes_in, report_of, run_all
 from benchmarks.experiments.experiment import TWIN, Claim, Experiment, Measure, Side, Verdict
 from benchmarks.experiments.outcome import read_outcome, summary_rows
 from benchmarks.experiments.page import report
@@ -206,6 +207,18 @@ def test_the_others_run_after_one_failed_and_results_that_are_there_are_not_made
     page = report_of(tmp_path).read_text(encoding="utf-8")
     assert "ValueError: broken" in page
     assert 'id="good"' in page
+
+
+def test_claims_are_judged_anew_when_the_report_is_made(tmp_path):
+    name = "drs-overhead"
+    made = catalogue.load(name)
+    samples = {side.name: {made.measures[0].name: [1.0]} for side in made.sides}
+    found = run_experiment(name, replace(made, together=lambda _: samples, claims=()), quick=True)
+    assert found.claims == ()
+    found.save(tmp_path)
+    (again,) = outcomes_in(tmp_path)
+    assert [each.reached for each in again.claims] == [False, True]
+    assert "short of it" in report_of(tmp_path).read_text(encoding="utf-8")
 
 
 def test_a_quick_result_does_not_stand_for_a_whole_one(tmp_path):
