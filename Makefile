@@ -42,6 +42,7 @@ docs: $(VENV)/.dev
 	@$(BIN)/python scripts/reference.py
 	@$(BIN)/python scripts/rest_reference.py
 	@$(BIN)/python scripts/grafana.py
+	@$(BIN)/python -m benchmarks.experiments.markdown
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "docs: open site/index.html"
 
 clean:

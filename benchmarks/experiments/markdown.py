@@ -1,7 +1,9 @@
-"""Tables for docs/experiments.md: the experiments with the papers' claims, and what a folder of results says of them.
+"""Writes the tables of docs/experiments.md: the experiments, and what the results in a folder say of their claims.
 
 python -m benchmarks.experiments.markdown
 python -m benchmarks.experiments.markdown artifacts/experiments
+
+`make docs` runs the first; results stay as they are without a folder.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from benchmarks.experiments.catalogue import select
 from benchmarks.experiments.command import outcomes_in
 from benchmarks.experiments.outcome import Outcome
 from benchmarks.experiments.show import reached
+from foretide.files import atomic_write
+
+PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
 
 
 def experiments_table() -> str:
@@ -43,6 +48,18 @@ def results_table(outcomes: Sequence[Outcome]) -> str:
     return table(("experiment", "how", "claim", "measured", ""), rows)
 
 
+def between(page: str, name: str, text: str) -> str:
+    """The page with another text between the marks of that name.
+
+    >>> between("a <!-- x -->old<!-- end of x --> b", "x", "new")
+    'a <!-- x -->\\nnew\\n<!-- end of x --> b'
+    """
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{text}\n{end}{after}"
+
+
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; bars within cells are escaped.
 
@@ -59,9 +76,11 @@ def _cell(text: str) -> str:
 
 
 def main() -> None:
-    """Print a table."""
-    folders = sys.argv[1:]
-    print(results_table(outcomes_in(Path(folders[0]))) if folders else experiments_table())
+    """Write the tables into the page."""
+    page = between(PAGE.read_text(encoding="utf-8"), "experiments", experiments_table())
+    for folder in sys.argv[1:2]:
+        page = between(page, "results", results_table(outcomes_in(Path(folder))))
+    atomic_write(PAGE, page)
 
 
 if __name__ == "__main__":

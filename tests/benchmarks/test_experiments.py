@@ -13,6 +13,7 @@ from benchmarks.experiments import catalogue
 from benchmarks.experiments.child import run_in_child
 from benchmarks.experiments.command import is_there, outcomes_in, report_of, run_all
 from benchmarks.experiments.experiment import TWIN, Claim, Experiment, Measure, Side, Verdict
+from benchmarks.experiments.markdown import PAGE, between, experiments_table
 from benchmarks.experiments.outcome import read_outcome, summary_rows
 from benchmarks.experiments.page import report
 from benchmarks.experiments.runner import run_experiment
@@ -266,6 +267,12 @@ def test_every_experiment_is_complete(name):
     assert found.chosen(quick=True)[0] == found.sides[0]
     assert 0 < found.minutes < 30
     assert 0 <= found.quick_minutes <= found.minutes
+
+
+def test_the_page_has_the_experiments_as_they_are():
+    assert PAGE.read_text(encoding="utf-8") == between(
+        PAGE.read_text(encoding="utf-8"), "experiments", experiments_table()
+    ), "run python -m benchmarks.experiments.markdown"
 
 
 def test_the_quick_form_of_all_takes_about_ten_minutes():
