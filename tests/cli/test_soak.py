@@ -41,8 +41,8 @@ def test_what_cannot_work_is_refused_with_a_reason(arguments, said, tmp_path, mo
 
 
 def test_a_campaign_that_failed_names_its_schedule(tmp_path):
-    lost = Outcome(4, 2.0, {"kill-jvm": 2}, {}, 3, 7, 5, Comparison({"work": 9}, 1, 0, 0))
+    lost = Outcome(4, 2.0, {"kill-jvm": 2}, {}, 3, 7, Comparison({"work": 9}, 1, 0, 0))
     told = outcome_data(lost, tmp_path)
     assert (told["passed"], told["seed"], told["schedule"]) == (False, 4, tmp_path / "schedule.json")
-    fine = Outcome(4, 2.0, {}, {}, 3, 7, 5, Comparison({"work": 9}, 0, 0, 0))
+    fine = Outcome(4, 2.0, {}, {}, 3, 7, Comparison({"work": 9}, 0, 0, 0))
     assert outcome_data(fine, tmp_path)["schedule"] is None

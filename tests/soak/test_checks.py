@@ -79,13 +79,13 @@ def test_a_status_that_is_behind_at_the_end_is_found(layout):
 def test_alarms_and_lives_are_read_from_notes_and_a_line_that_was_cut_off_is_left_out(layout):
     lines = [
         {"event": "start", "pid": 11, "app": "app-1"},
-        {"event": "batch", "batch": 0, "routes": 4, "alarms": []},
+        {"event": "batch", "batch": 0, "routes": 4, "plans": [], "alarms": []},
         {"event": "start", "pid": 12, "app": "app-2"},
-        {"event": "batch", "batch": 1, "routes": 7, "alarms": ["a row is lost"]},
+        {"event": "batch", "batch": 1, "routes": 7, "plans": [3, None], "alarms": ["a row is lost"]},
     ]
     layout.notes.write_text("\n".join(map(json.dumps, lines)) + '\n{"event": "ba')
     notes = NotesRead.of(layout)
-    assert (notes.lives, notes.applications, notes.routes) == (2, ("app-1", "app-2"), {4, 7})
+    assert (notes.lives, notes.applications, notes.routes, notes.plans) == (2, ("app-1", "app-2"), {4, 7}, {3})
     assert "the audit raised an alarm although no row is lost: a row is lost" in problems(layout)
 
 
@@ -118,9 +118,9 @@ def test_processes_that_outlive_their_driver_are_found_and_killed():
     ],
 )
 def test_a_campaign_passes_only_if_all_rows_are_there_once_and_nothing_else_is_wrong(comparison, problems, passed):
-    assert Outcome(1, 2.0, {}, {}, 1, 1, 1, comparison, problems).passed is passed
+    assert Outcome(1, 2.0, {}, {}, 1, 1, comparison, problems).passed is passed
 
 
 def test_kills_are_counted_without_what_is_only_stopped_or_changed():
     done = {"kill-jvm": 2, "kill-session": 1, "kill-executor": 4, "stop-driver": 8, "split": 16}
-    assert Outcome(1, 2.0, done, {}, 1, 1, 1, None).kills == 7
+    assert Outcome(1, 2.0, done, {}, 1, 1, None).kills == 7

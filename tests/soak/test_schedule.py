@@ -43,6 +43,10 @@ def test_each_kind_comes_about_as_often_as_the_mix_says():
     assert set(kinds) >= KILLS
 
 
+def test_a_schedule_does_not_depend_on_the_order_of_its_mix():
+    assert draw(3, 300.0, dict(reversed(MIX.items()))) == draw(3, 300.0)
+
+
 def test_a_kind_that_is_not_in_the_mix_is_not_drawn():
     assert {step.kind for step in draw(3, 600.0, {"split": 10.0, "kill-jvm": 0.0}).steps} == {"split"}
     assert draw(3, 600.0, {}).steps == ()

@@ -20,6 +20,7 @@ from foretide.cli.running.preflight import (
 )
 from foretide.errors import CodecError, FileError
 from foretide.soak.campaign import run_campaign
+from foretide.soak.forms import Form
 from foretide.soak.layout import Setup
 from foretide.soak.minimise import minimise
 from foretide.soak.schedule import Schedule, Step, draw
@@ -36,6 +37,9 @@ def soak(
     minutes: Annotated[float, typer.Option(help="How long the pipeline is disturbed.")] = 2.0,
     seed: Annotated[int, typer.Option(min=0, max=_MAX_SEED, help="Seed of the schedule and of the rows.")] = 1,
     rows: Annotated[int, typer.Option(min=1, max=_MAX_ROWS, help="Rows of a file; a batch takes one file.")] = 50_000,
+    form: Annotated[
+        Form, typer.Option(help="What is disturbed: edges, the same with a Python bolt, or a join with changing plans.")
+    ] = "split",
     master: Annotated[str, typer.Option(help="Master URL of Spark, with executors on this host.")] = _MASTER,
     output: Annotated[
         Path | None,
@@ -69,7 +73,7 @@ def soak(
     seconds = 60.0 * minutes
     schedule = draw(seed, seconds) if replay is None else read_schedule(replay)
     with ended_by_signals(), output_folder(output, "soak") as folder:
-        setup = Setup(master, rows, schedule.seed)
+        setup = Setup(master, rows, schedule.seed, form)
         outcome = _run(schedule, seconds, setup, folder / "campaign")
         shortest = schedule if outcome.passed else _shorten(schedule, seconds, setup, folder, tries)
         (folder / _SCHEDULE).write_text(shortest.to_json())
@@ -132,7 +136,6 @@ def outcome_data(outcome: Outcome, folder: Path) -> dict[str, Any]:
         "kills": outcome.kills,
         "driver_starts": outcome.lives,
         "batches": outcome.batches,
-        "route_versions_read": outcome.routes_read,
         "status_lag": outcome.status_lag,
         "done": outcome.done,
         "refused": outcome.refused,
@@ -150,9 +153,9 @@ def _figures(outcome: Outcome) -> dict[str, int | str]:
         "kills": outcome.kills,
         "starts of the driver": outcome.lives,
         "batches": outcome.batches,
-        "versions of routes that batches read": outcome.routes_read,
         "batches until the status was true": outcome.status_lag,
     }
+    figures |= {name.replace("_", " "): count for name, count in outcome.figures.items()}
     figures |= {kind.replace("-", " "): times for kind, times in sorted(outcome.done.items())}
     if outcome.comparison is None:
         return figures | {"rows compared": "none"}

@@ -20,7 +20,7 @@ from foretide.errors import ForetideError, PipelineFailedError
 from foretide.runtime.driver_supervisor import DriverSupervisor, RestartLimits
 from foretide.runtime.threads import Worker
 from foretide.soak.checks import NotesRead, StatusWatch, find_problems
-from foretide.soak.layout import Layout, Setup
+from foretide.soak.layout import NAME, Layout, Setup
 from foretide.soak.outcome import Comparison, Outcome
 from foretide.soak.processes import driver_of, kill_session
 from foretide.soak.rows import Feed
@@ -64,11 +64,14 @@ def run_campaign(schedule: Schedule, seconds: float, setup: Setup, folder: Path,
         dict(run.refused),
         notes.lives,
         layout.committed_batch() + 1,
-        len(notes.routes),
         comparison,
         tuple(problems),
         run.watch.lag,
-        {"files": run.feed.files, "input_rows": (run.feed.files - 2) * setup.rows, "waited": run.waited},
+        {
+            "input_rows": run.feed.rows_put,
+            "route_versions_read": len(notes.routes),
+            "join_plans_read": len(notes.plans),
+        },
     )
 
 
@@ -89,7 +92,6 @@ class _Run:
         self.scene, self.watch = Scene(layout), StatusWatch(layout)
         self.done: Counter[Kind] = Counter()
         self.refused: Counter[Kind] = Counter()
-        self.waited = 0
         self.problems: list[str] = []
         self._over, self._began = threading.Event(), time.monotonic()
         self._changed, self._last_seen = self._began, (-1, -1)
@@ -100,7 +102,7 @@ class _Run:
         layout = self.layout
         python, folder, log = (shlex.quote(str(each)) for each in (sys.executable, layout.folder, layout.log))
         command = f"exec {python} -m foretide.soak.application {folder} >>{log} 2>&1"
-        supervisor = DriverSupervisor("soak", ["sh", "-c", command], layout.control_folder, _LIMITS, lambda _: None)
+        supervisor = DriverSupervisor(NAME, ["sh", "-c", command], layout.control_folder, _LIMITS, lambda _: None)
         watch = Worker("foretide-soak", self._turn, _TURN_SECONDS, what="watching the campaign")
         watch.start()
         for lane in self._lanes:
@@ -137,7 +139,6 @@ class _Run:
             try:
                 perform(self.scene, step)
             except NotNowError:
-                self.waited += 1
                 self._over.wait(_POLL_SECONDS)
             except ForetideError:
                 self.refused[step.kind] += 1

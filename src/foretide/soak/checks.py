@@ -12,23 +12,22 @@ from typing import Any, Self
 from foretide.control_folder.folder import ControlFolder
 from foretide.control_folder.holds import running_query
 from foretide.errors import ForetideError
-from foretide.soak.layout import Layout
+from foretide.soak.layout import NAME, Layout
 from foretide.soak.processes import left_over
 from foretide.store.metric_store import MetricStore
 
 MAX_STATUS_LAG = 2
 """Batches after a fault by which the status has to be true again."""
 
-_NAME = "soak"
-
 
 @dataclass(frozen=True, slots=True)
 class NotesRead:
-    """What the application has noted: processes and applications of its lives, routes that batches read, alarms."""
+    """What the application has noted: its processes and applications, what batches read, and alarms."""
 
     drivers: tuple[int, ...]
     applications: tuple[str, ...]
     routes: frozenset[int]
+    plans: frozenset[int]
     alarms: tuple[str, ...]
 
     @property
@@ -46,6 +45,7 @@ class NotesRead:
             tuple(note["pid"] for note in starts),
             tuple(note["app"] for note in starts),
             frozenset(note["routes"] for note in batches if note["routes"] is not None),
+            frozenset(plan for note in batches for plan in note["plans"] if plan is not None),
             tuple(alarm for note in batches for alarm in note["alarms"]),
         )
 
@@ -122,7 +122,7 @@ def _journal_problems(layout: Layout, store_deleted: float) -> Iterator[str]:
     """Decisions since the store was deleted last have to be there without a gap."""
     try:
         with MetricStore.open(str(layout.store), create=False) as store:
-            numbers = [decision.id for decision in store.decisions(_NAME, since=store_deleted or None)]
+            numbers = [decision.id for decision in store.decisions(NAME, since=store_deleted or None)]
     except ForetideError as error:
         yield f"the decisions cannot be read: {error}"
         return

@@ -6,6 +6,7 @@ The expected rows come from one batch query over the same files, without Foretid
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +15,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from foretide.codec import to_json
-from foretide.soak.application import REFUSED_EVERY, counts, parse
-from foretide.soak.layout import Layout
+from foretide.soak.forms import pipeline_of
+from foretide.soak.layout import Layout, Setup
 from foretide.soak.outcome import Comparison
-from foretide.soak.rows import END_AT, SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,42 +30,32 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-_COLUMNS = ("stream", "row", "key", "mark", "begin", "times", "sum", "doubled")
 _EXAMPLES = 10
+_STREAM = "stream"
+
+Columns = Mapping[str, Sequence[str]]
 
 
-def expected(spark: SparkSession, layout: Layout) -> DataFrame:
-    """The rows of all output streams, by plain Spark."""
-    parsed = parse(spark.read.schema(SCHEMA).parquet(str(layout.input)))
-    of = {name: parsed.where(parsed["stream"] == name) for name in ("good", "counted", "checked", "malformed")}
-    refused, open_window = F.col("key") % REFUSED_EVERY == 0, F.col("at") >= F.timestamp_seconds(F.lit(END_AT))
-    streams = {
-        "work": of["good"].select("row", "key", "mark"),
-        "parse.malformed": of["malformed"].select("row", "key", "mark"),
-        "count": counts(of["counted"].where(~open_window)),
-        "check": of["checked"].where(~refused).select("row", (2 * F.col("row")).alias("doubled")),
-        "dead_letters": of["checked"].where(refused).select("row"),
-    }
-    named = [frame.withColumn("stream", F.lit(name)) for name, frame in streams.items()]
+def united(streams: Mapping[str, DataFrame], columns: Columns) -> DataFrame:
+    """The rows of several streams, with the columns of each that are compared."""
+    named = [frame.select(F.lit(name).alias(_STREAM), *columns[name]) for name, frame in streams.items()]
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), named)
 
 
-def found(spark: SparkSession, layout: Layout) -> DataFrame:
-    """The rows of all output streams, as they were committed."""
-    written = spark.read.parquet(str(layout.output))
-    letter = F.get_json_object("dead_letter.tuple", "$.row").cast("long")
-    row = F.when(F.col("stream") == "dead_letters", letter).otherwise(F.col("row"))
-    return written.withColumn("row", row).select(*_COLUMNS)
+def streams_of(written: DataFrame, columns: Columns) -> dict[str, DataFrame]:
+    """The output streams in what a sink holds."""
+    return {name: written.where(F.col(_STREAM) == name) for name in columns}
 
 
 def compare(wanted: DataFrame, got: DataFrame) -> Comparison:
-    """Count what is lost, doubled and foreign."""
+    """Count what is lost, doubled and foreign, in frames of the same columns."""
+    columns = wanted.columns
     sides = [
-        frame.select(*_COLUMNS, F.lit(one).alias("wanted"), F.lit(other).alias("got"))
+        frame.select(*columns, F.lit(one).alias("wanted"), F.lit(other).alias("got"))
         for frame, one, other in ((wanted, 1, 0), (got, 0, 1))
     ]
     sums = [F.sum(name).alias(name) for name in ("wanted", "got")]
-    counted = sides[0].unionByName(sides[1]).groupBy(*_COLUMNS).agg(*sums)
+    counted = sides[0].unionByName(sides[1]).groupBy(*columns).agg(*sums)
     more, known = F.greatest(F.col("got") - F.col("wanted"), F.lit(0)), F.col("wanted") > 0
     totals = counted.groupBy("stream").agg(
         F.sum("wanted").alias("rows"),
@@ -86,7 +76,10 @@ def main(folder: Path) -> None:
     for name, value in {**_SETTINGS, "spark.local.dir": str(folder / "spark")}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    layout.comparison.write_text(to_json(compare(expected(spark, layout), found(spark, layout))))
+    form = pipeline_of(Setup.read(layout).form)
+    got = form.found(spark.read.parquet(str(layout.output)))
+    wanted = united(form.expected(spark, layout), form.COLUMNS)
+    layout.comparison.write_text(to_json(compare(wanted, united(streams_of(got, form.COLUMNS), form.COLUMNS))))
     spark.stop()
 
 

@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foretide.codec import from_json, to_json
+from foretide.soak.forms import Form
+
+NAME = "soak"
+"""What the pipeline is called."""
 
 _LOG_OFFSET = re.compile(r'"logOffset":\s*(\d+)')
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What the processes of a campaign have to agree on: the master of Spark, rows of a file, and the seed of rows."""
+    """What the processes of a campaign have to agree on: master of Spark, rows of a file, seed of rows, and form."""
 
     master: str
     rows: int
     seed: int
+    form: Form = "split"
 
     def write(self, layout: Layout) -> None:
         """Keep it in the folder."""

@@ -43,7 +43,6 @@ class Outcome:
         refused: How often one was refused or had nothing to apply to, by kind.
         lives: How often the driver was started.
         batches: Batches that were committed.
-        routes_read: Versions of the routes that batches have read.
         comparison: The output against plain Spark; None if the pipeline did not come to its end.
         problems: Everything else that is not as promised.
         status_lag: The most batches that were committed after a fault before the status showed one.
@@ -56,7 +55,6 @@ class Outcome:
     refused: Mapping[Kind, int]
     lives: int
     batches: int
-    routes_read: int
     comparison: Comparison | None
     problems: tuple[str, ...] = ()
     status_lag: int = 0

@@ -56,7 +56,7 @@ class Feed:
 
     def __init__(self, folder: Path, seed: int, rows: int) -> None:
         self.folder, self.seed, self.rows = folder, seed, rows
-        self.files = 0
+        self.files, self.rows_put = 0, 0
         folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, malformed: int = 0) -> None:
@@ -76,3 +76,4 @@ class Feed:
         os.utime(hidden, (stamp, stamp))
         hidden.rename(self.folder / f"{self.files:06}.parquet")
         self.files += 1
+        self.rows_put += table.num_rows

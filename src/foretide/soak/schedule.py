@@ -152,7 +152,8 @@ def draw(seed: int, seconds: float, mix: Mapping[Kind, float] = MIX) -> Schedule
 
 
 def _of_lane(mix: Mapping[Kind, float], lane: Lane) -> dict[Kind, float]:
-    return {kind: rate for kind, rate in mix.items() if rate > 0 and (kind in FAULTS) == (lane == "faults")}
+    """The kinds of a lane, in an order that does not depend on how the mix was made."""
+    return {kind: mix[kind] for kind in sorted(mix) if mix[kind] > 0 and (kind in FAULTS) == (lane == "faults")}
 
 
 def _draw_lane(rng: np.random.Generator, seconds: float, rates: Mapping[Kind, float]) -> list[Step]:
