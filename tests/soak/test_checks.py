@@ -64,10 +64,23 @@ def problems(layout, notes=None, deleted=0.0):
     return list(find_problems(layout, found, deleted, StatusWatch(layout)))
 
 
-def test_decisions_that_are_missing_are_found_unless_the_store_was_deleted_since(layout):
-    write_decisions(layout, [1, 2, 5, 6])
-    assert "the decisions 3 to 4 are missing" in problems(layout)
-    assert not any("missing" in each for each in problems(layout, deleted=4.5))
+def note_decisions(layout, times, end):
+    lines = [{"event": "start", "at": 0.0, "pid": 11, "app": "app-1"}]
+    lines += [{"event": "decision", "at": at, "id": number, "actions": []} for number, at in times.items()]
+    layout.notes.write_text("\n".join(map(json.dumps, [*lines, {"event": end, "at": 101.0}])))
+
+
+def test_decisions_that_were_made_and_are_not_in_the_store_are_found(layout):
+    write_decisions(layout, [1, 2, 5])
+    note_decisions(layout, {1: 10.0, 3: 20.0, 5: 30.0, 6: 100.0}, "end")
+    assert "decisions are missing: 3, 6" in problems(layout)
+
+
+def test_decisions_before_the_store_was_deleted_or_just_before_a_kill_need_not_be_there(layout):
+    write_decisions(layout, [5])
+    note_decisions(layout, {3: 20.0, 5: 30.0, 6: 100.0}, "note")
+    assert "decisions are missing: 3" in problems(layout)
+    assert not any("decisions" in each for each in problems(layout, deleted=25.0))
 
 
 def test_a_status_that_is_behind_at_the_end_is_found(layout):
@@ -78,10 +91,10 @@ def test_a_status_that_is_behind_at_the_end_is_found(layout):
 
 def test_alarms_and_lives_are_read_from_notes_and_a_line_that_was_cut_off_is_left_out(layout):
     lines = [
-        {"event": "start", "pid": 11, "app": "app-1"},
-        {"event": "batch", "batch": 0, "routes": 4, "plans": [], "alarms": []},
-        {"event": "start", "pid": 12, "app": "app-2"},
-        {"event": "batch", "batch": 1, "routes": 7, "plans": [3, None], "alarms": ["a row is lost"]},
+        {"event": "start", "at": 1.0, "pid": 11, "app": "app-1"},
+        {"event": "batch", "at": 2.0, "batch": 0, "routes": 4, "plans": [], "alarms": []},
+        {"event": "start", "at": 3.0, "pid": 12, "app": "app-2"},
+        {"event": "batch", "at": 4.0, "batch": 1, "routes": 7, "plans": [3, None], "alarms": ["a row is lost"]},
     ]
     layout.notes.write_text("\n".join(map(json.dumps, lines)) + '\n{"event": "ba')
     notes = NotesRead.of(layout)

@@ -139,7 +139,7 @@ class _Run:
             try:
                 perform(self.scene, step)
             except NotNowError:
-                self._over.wait(_POLL_SECONDS)
+                self._over.wait(_TURN_SECONDS)
             except ForetideError:
                 self.refused[step.kind] += 1
                 return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from queue import SimpleQueue
@@ -19,16 +20,23 @@ from foretide.store.metric_store import MetricStore
 MAX_STATUS_LAG = 2
 """Batches after a fault by which the status has to be true again."""
 
+UNWRITTEN_SECONDS = 15.0
+"""Decisions of so many seconds before a kill may not have been written yet, while the store was locked."""
+
 
 @dataclass(frozen=True, slots=True)
 class NotesRead:
-    """What the application has noted: its processes and applications, what batches read, and alarms."""
+    """What the application has noted: its processes and applications, what batches read, and alarms.
+
+    `decisions` are the times of those that must be in the store: a driver that is killed may lose its last ones.
+    """
 
     drivers: tuple[int, ...]
     applications: tuple[str, ...]
     routes: frozenset[int]
     plans: frozenset[int]
     alarms: tuple[str, ...]
+    decisions: Mapping[int, float]
 
     @property
     def lives(self) -> int:
@@ -47,6 +55,7 @@ class NotesRead:
             frozenset(note["routes"] for note in batches if note["routes"] is not None),
             frozenset(plan for note in batches for plan in note["plans"] if plan is not None),
             tuple(alarm for note in batches for alarm in note["alarms"]),
+            dict(_written_decisions(notes)),
         )
 
 
@@ -57,6 +66,15 @@ def _lines(layout: Layout) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
         except ValueError:
             continue
+
+
+def _written_decisions(notes: Sequence[dict[str, Any]]) -> Iterator[tuple[int, float]]:
+    """Decisions, except those of the last seconds of a driver that did not end by itself."""
+    lives = [place for place, note in enumerate(notes) if note["event"] == "start"]
+    for begin, end in pairwise([*lives, len(notes)]):
+        life = notes[begin:end]
+        until = math.inf if life[-1]["event"] == "end" else life[-1]["at"] - UNWRITTEN_SECONDS
+        yield from ((note["id"], note["at"]) for note in life if note["event"] == "decision" and note["at"] <= until)
 
 
 class StatusWatch:
@@ -97,7 +115,7 @@ def find_problems(layout: Layout, notes: NotesRead, store_deleted: float, watch:
     if watch.lag > MAX_STATUS_LAG:
         yield f"the status was not true again {watch.lag} batches after a fault"
     yield from _status_problems(layout)
-    yield from _journal_problems(layout, store_deleted)
+    yield from _journal_problems(layout, notes, store_deleted)
     if left := left_over(notes.drivers, notes.applications):
         yield f"processes are left over: {', '.join(map(str, left))}"
 
@@ -118,21 +136,14 @@ def _status_problems(layout: Layout) -> Iterator[str]:
         yield f"the control folder is still held by {holder}"
 
 
-def _journal_problems(layout: Layout, store_deleted: float) -> Iterator[str]:
-    """Decisions since the store was deleted last have to be there without a gap."""
+def _journal_problems(layout: Layout, notes: NotesRead, store_deleted: float) -> Iterator[str]:
+    """Every decision since the store was deleted last has to be in it."""
     try:
         with MetricStore.open(str(layout.store), create=False) as store:
-            numbers = [decision.id for decision in store.decisions(NAME, since=store_deleted or None)]
+            kept = {decision.id for decision in store.decisions(NAME)}
     except ForetideError as error:
         yield f"the decisions cannot be read: {error}"
         return
-    yield from (f"the decisions {before + 1} to {after - 1} are missing" for before, after in _gaps(numbers))
-
-
-def _gaps(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Neighbours that are not one apart.
-
-    >>> list(_gaps([3, 4, 6, 7]))
-    [(4, 6)]
-    """
-    return ((one, other) for one, other in pairwise(numbers) if other != one + 1)
+    missing = sorted(number for number, at in notes.decisions.items() if at > store_deleted and number not in kept)
+    if missing:
+        yield f"decisions are missing: {', '.join(map(str, missing))}"
