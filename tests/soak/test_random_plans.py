@@ -43,7 +43,12 @@ def test_a_plan_is_wished_until_it_is_in_force_and_then_another_one():
     assert wishes[0].action.plan not in (state.plan, NO_PLAN)
 
 
-def test_nothing_is_wished_before_keys_were_counted():
-    policy = RandomPlans()
-    for joins in ({}, {JOIN: JoinView(JOIN, partitions=3)}):
+def test_nothing_is_wished_before_keys_were_counted_or_while_a_plan_cannot_be_changed():
+    policy, keys = RandomPlans(), (KeyLoad(1, 10.0, 5.0),)
+    views = [
+        JoinView(JOIN, partitions=3),
+        JoinView(JOIN, partitions=3, keys=keys, problem="too few batches were seen"),
+        JoinView(JOIN, partitions=3, keys=keys, pending=NO_PLAN),
+    ]
+    for joins in ({}, *({JOIN: view} for view in views)):
         assert policy.wish(policy.start(), Seen(1.0, joins)) == (None, [])

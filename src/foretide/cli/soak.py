@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from foretide.soak.outcome import Outcome
 
 _MASTER = "local-cluster[2,1,640]"
-_MAX_MINUTES, _MAX_ROWS, _MAX_SEED, _MAX_TRIES = 1440.0, 10_000_000, 2**32, 10_000
+_MAX_MINUTES, _MAX_ROWS, _MAX_SEED, _MAX_TRIES = 1440.0, 1_000_000, 2**32, 10_000
 _SCHEDULE = "schedule.json"
 
 

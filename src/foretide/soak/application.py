@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_EXECUTORS = 2
+KEY_SECONDS = 2.0
+"""Over which the keys of a join are counted before its first plan."""
+
 _POLL_SECONDS = 0.2
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
@@ -38,8 +41,8 @@ SETTINGS = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.task.maxFailures": "1000",  # killed executors are no failure of the query
-    "spark.stage.maxConsecutiveAttempts": "1000",
+    "spark.task.maxFailures": "16",  # killed executors are no failure of the query
+    "spark.stage.maxConsecutiveAttempts": "100",
     "spark.deploy.maxExecutorRetries": "-1",
 }
 
@@ -77,6 +80,7 @@ def start(spark: SparkSession, layout: Layout, notes: Notes) -> tuple[ft.Pipelin
         control=ft.ControlSettings(period=1.0, min_executors=1, max_executors=MAX_EXECUTORS),
         guards=ft.GuardSettings(cooldown=0.0),
         evaluation=ft.EvaluationSettings(roll_back=False),
+        policies={"hot_keys": ft.HotKeySettings(windows=ft.WindowSettings(window=KEY_SECONDS))},
     )
     loop = ft.control(pipeline, form.policies(), settings=control)
     loop.on_decision(notes.decision)

@@ -69,7 +69,7 @@ class RandomPlans:
     def wish(self, state: ft.SetJoinPlan | None, world: ft.World) -> tuple[ft.SetJoinPlan | None, list[ft.Wish]]:
         """The plan that is wanted at present."""
         view = world.joins.get(JOIN)
-        if view is None or not view.keys:
+        if view is None or not view.keys or view.problem is not None or view.pending is not None:
             return state, []
         if state is None or state.in_force(world.observed):
             hottest = sorted(view.keys, key=lambda load: load.rows, reverse=True)[:_MAX_KEYS]
