@@ -38,6 +38,7 @@ ALL = (
     "real_time_changes",
     "real_time_processors",
     "real_time_slow_worker",
+    "peers",
 )
 
 
