@@ -58,7 +58,9 @@ def throughput(options: Mapping[str, str]) -> None:
     )
     urls = lines.transform(edge).select(F.regexp_extract("line", r"https?://\S+", 0).alias("url"))
     counts = urls.groupBy("url").agg(F.count("*").alias("requests"))
-    writer = counts.writeStream.format("memory").queryName("counts").outputMode("update").trigger(processingTime=0)
+    writer = (
+        counts.writeStream.format("memory").queryName("counts").outputMode("update").trigger(processingTime="0 seconds")
+    )
     query = writer.option("checkpointLocation", f"{options['folder']}/checkpoint").start()
     while sum(each.numInputRows for each in query.recentProgress) < rows:
         if not query.isActive:
