@@ -20,6 +20,9 @@ from foretide.workloads.requests import RequestLines
 if TYPE_CHECKING:
     from benchmarks.peers.sides import Side
 
+SETTLE_SECONDS = 3.0
+"""What is left out at the beginning of a load."""
+
 _READY_SECONDS = 600.0
 _POLL_SECONDS = 0.1
 _numbers = count()

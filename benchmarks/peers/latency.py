@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.peers.kafka import Outcome, between
+from benchmarks.peers.kafka import SETTLE_SECONDS, Outcome, between
 from foretide.kafka.latency import Account, Latency
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 RATES = (500, 1000)
 TASKS = PARTITIONS = 2
-SETTLE_SECONDS = 3.0
 _WARM_RATE = 2000.0
 _PATIENCE_SECONDS = 40.0
 Row = dict[str, Any]
@@ -46,16 +45,15 @@ class Span:
         }  # fmt: skip
 
 
-def measure(side: Side, servers: str, *, quick: bool) -> Iterator[Span]:
+def measure(side: Side, servers: str, *, quick: bool) -> list[Span]:
     """Run a side at each rate, one after the other, in one process."""
-    warm, seconds = (10.0, 10.0) if quick else (20.0, 60.0)
+    warm, seconds = (8.0, 8.0) if quick else (20.0, 60.0)
     with between(side, servers, TASKS, PARTITIONS, slow_from=2**62, slow_ms=0) as running:
         running.load(_WARM_RATE, warm, _PATIENCE_SECONDS)
-        for rate in RATES:
-            outcome = running.load(rate, SETTLE_SECONDS + seconds, _PATIENCE_SECONDS)
-            span = seen(side, rate, outcome)
-            print(f"{side.title}, {rate} tuples/s: p50 {Latency.of(span.records).p50:g} ms", flush=True)
-            yield span
+        spans = [seen(side, rate, running.load(rate, SETTLE_SECONDS + seconds, _PATIENCE_SECONDS)) for rate in RATES]
+    for each in spans:
+        print(f"{side.title}, {each.rate} tuples/s: p50 {Latency.of(each.records).p50:g} ms", flush=True)
+    return spans
 
 
 def seen(side: Side, rate: int, outcome: Outcome) -> Span:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import shutil
 
 import numpy as np
@@ -101,6 +102,21 @@ def test_changed_sources_are_built_anew(tmp_path):
     (copy / "src/main/java/foretide/peers/Workload.java").write_text("final class Workload {}")
     assert digest(copy) != digest(SOURCES)
     assert folder_of("storm", copy) != folder_of("storm")
+
+
+def test_a_side_that_fails_is_named_and_the_others_are_compared(tmp_path):
+    def measure(side):
+        if side is STORM:
+            raise PeerError("no answer")
+        return [Run(side, ((1.0, 400), (2.0, 600)), 1.0)]
+
+    found = peers.Found(tmp_path / "figures")
+    found.add("rows/s", throughput, measure, (FORETIDE, STORM, FLINK))
+    assert [row["side"] for row in found.figures["rows/s"]] == ["Foretide", FLINK.title]
+    assert found.figures["failed"] == [{"table": "rows/s", "side": STORM.title, "why": "no answer"}]
+    assert "no answer" in (tmp_path / "figures" / "peers.md").read_text()
+    (raw, _) = json.loads(found.raw_path.read_text())["rows/s"]
+    assert raw == {"side": "Foretide", "samples": [[1.0, 400], [2.0, 600]], "load": 1.0}
 
 
 # ---- rows
