@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from fastapi import Request
 from markupsafe import Markup
-from nicegui import background_tasks, run, ui
+from nicegui import app, background_tasks, run, ui
 from nicegui.element import Element
 
 from foretide.dashboard.pages.markup import ago, empty, html, join, note
@@ -103,8 +103,11 @@ def link(pipeline: str, page: str) -> str:
 
 
 async def read(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that reads files, without keeping other pages waiting."""
-    return await run.io_bound(function, *arguments)
+    """Call a function that reads files, without keeping other pages waiting; while the server stops, end the page."""
+    found = await run.io_bound(function, *arguments)
+    if found is None and app.is_stopping:
+        raise asyncio.CancelledError
+    return found
 
 
 @dataclass(frozen=True, slots=True)
