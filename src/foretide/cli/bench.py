@@ -46,8 +46,8 @@ def bench(
     if show_list:
         _list(command, command.listed(experiments), as_json=as_json)
         return
-    if quick and not names:
-        experiments = {name: each for name, each in experiments.items() if each.quick_minutes}
+    if quick:  # those without a quick form run if they are named themselves
+        experiments = {name: each for name, each in experiments.items() if each.quick_minutes or name in (names or [])}
     if _run(command, experiments, _checked(folder), quick=quick, resume=resume, as_json=as_json):
         raise typer.Exit(1)
 
