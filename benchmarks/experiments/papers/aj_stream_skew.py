@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,14 @@ def bench(run: Run) -> Iterator[Any]:
 
 
 def run_with(run: Run, z: float, variant: str) -> Samples:
-    """One run over all files of a workload."""
-    from contextlib import redirect_stdout
-    from io import StringIO
-
+    """One run over the files of a skew."""
     from benchmarks.joins import CASES as WORKLOADS
 
-    case = next(each for each in WORKLOADS if each.name == CASES[z])
+    return run_case(run, next(each for each in WORKLOADS if each.name == CASES[z]), variant)
+
+
+def run_case(run: Run, case: Any, variant: str) -> Samples:
+    """One run over all files of a workload."""
     with redirect_stdout(StringIO()):
         found = run.resource.one(case, variant)
     sums = run.tables.setdefault("checksums", [])
@@ -78,7 +80,8 @@ def _balance(found: Outcome) -> Verdict:
     return Verdict(said, all(ours < stock for z, ours, stock in pairs if z >= 1))
 
 
-def _same(found: Outcome) -> Verdict:
+def same_rows(found: Outcome) -> Verdict:
+    """Whether all runs of a workload returned the same rows."""
     sums: dict[str, set[str]] = {}
     for row in found.tables["checksums"]:
         sums.setdefault(row["workload"], set()).add(row["checksum"])
@@ -106,7 +109,7 @@ EXPERIMENT = Experiment(
         Claim("+22.1 % throughput against BiStream and ContRand", _throughput),
         Claim("-45.5 % latency against BiStream and ContRand", _latency),
         Claim("imbalance stays low under every skew", _balance),
-        Claim("of Foretide: every run returns the same rows", _same),
+        Claim("of Foretide: every run returns the same rows", same_rows),
     ),
     scale="two cores and 8 partitions in place of 24 and 48 instances; the rivals' schemes as plans of Spark",
     repeat=2,
