@@ -2,7 +2,7 @@
 
 queries -> parse -> domain -> measure -> classify, each load-aware
 
-The paper names neither the four operators nor the classes; these are ours. All are stateless.
+The paper's text names neither the four operators nor the classes; these are ours. All are stateless.
 """
 
 from __future__ import annotations

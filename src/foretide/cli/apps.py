@@ -20,7 +20,7 @@ def apps(*, as_json: JsonOption = False) -> None:
         print_json(APPS)
         return
     for name, summary in APPS.items():
-        echo(f"{name:20} {summary}")
+        echo(f"{name:24} {summary}")
 
 
 @topology.callback()
