@@ -2,8 +2,8 @@
 
 tweets -> clean -> topic -> author -> store, each load-aware
 
-The paper's text names neither the four operators nor the classes; these are ours. All are stateless, and each is a pool of
-replicas behind a load-aware edge. The database is the sink.
+The paper's text names neither the four operators nor the classes; these are ours. All are stateless, and each is a pool
+of replicas behind a load-aware edge. The database is the sink.
 """
 
 from __future__ import annotations
