@@ -85,6 +85,17 @@ def test_when_there_is_too_much_the_old_is_forgotten_with_its_smoothers(monkeypa
     assert set(latest._smoothers) == set(latest.snapshot(5000).figures)
 
 
+def test_where_nothing_is_old_it_is_not_looked_for_again_before_there_is_twice_as_much(monkeypatch):
+    monkeypatch.setattr(monitor_module, "_MAX_SERIES", 10)
+    looked = []
+    monkeypatch.setattr(LatestValues, "_forget_old", lambda self: looked.append(len(self._values)))
+    latest = LatestValues("app")
+    for number in range(50):
+        latest.put([sample(1, f"new{number}", at=number)])
+    assert looked == [11, 23, 47]
+    assert len(latest.snapshot(50).figures) == 50
+
+
 def test_many_threads_may_write_while_others_look():
     latest = LatestValues("app", {"capacity": lambda: Window(10**6)})
     each, threads = 400, 4

@@ -195,6 +195,7 @@ class LatestValues:
         self._values: dict[Key, tuple[float, float]] = {}
         self._pools: dict[str, int] = {}
         self._forecasts: dict[Key, float] = {}
+        self._most = _MAX_SERIES
         self._lock = threading.Lock()
 
     def put(self, samples: Iterable[Sample]) -> None:
@@ -203,8 +204,9 @@ class LatestValues:
             for sample in samples:
                 key = (sample.metric, sample.subject)
                 self._values[key] = (self._smoothed(key, sample.value), sample.at)
-            if len(self._values) > _MAX_SERIES:
+            if len(self._values) > self._most:
                 self._forget_old()
+                self._most = max(_MAX_SERIES, 2 * len(self._values))  # not again before as many more have come
 
     def set_pool(self, operator: str, tasks: int) -> None:
         """Note how many tasks an operator has. When they are others than before, its series begin anew."""
