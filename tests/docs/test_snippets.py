@@ -60,8 +60,8 @@ def example(spark, tmp_path, monkeypatch):
     )
 
     def wait_less(pipeline, seconds):
-        (spout,) = pipeline.topology.spouts
-        if isinstance(spout.source, ft.Replay) and not spout.source.paced:  # the example shows what came of all rows
+        sources = [spout.source for spout in pipeline.topology.spouts]
+        if all(isinstance(source, ft.Replay) and not source.paced for source in sources):  # it shows all rows
             wait_for(lambda: is_over(pipeline, replay_of(pipeline.topology)), pipeline)
         else:
             wait(pipeline, min(seconds, MAX_WAIT_SECONDS))
