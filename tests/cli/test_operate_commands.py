@@ -65,6 +65,9 @@ def test_status_tells_of_batch_loop_decisions_and_problems(folder):
     write_supervisor(Path(folder.location), SupervisorStatus(7, 2, 10, "was killed by SIGKILL", 0.0))
     assert "supervisor: process 7; driver restarted 2 times; it was killed by SIGKILL on " in say("status")
     assert json.loads(say("status", "--json"))["supervisor"]["restarts"] == 2
+    folder.status.write(PipelineStatus(0, time.time(), 0))
+    assert "idle: it waits for rows, and none has come yet; the first look at its sources ended " in say("status")
+    assert json.loads(say("list", "--json"))[0]["batch"] is None
     folder.status.write(PipelineStatus(7, time.time(), 1234, 3, alarms=("a row was lost",), problems=("no disk",)))
     attach_loop(folder, decisions=(DecisionSummary(5, 1.0, "split work 1:0"),), problems=("no forecasts",))
     folder.orders.drain("host-b")

@@ -121,6 +121,10 @@ def _batch_lines(batch: PipelineStatus | None, *, followed: bool) -> Iterator[st
     if not followed:
         yield _ENDED
     finished = format_ago(batch.finished, time.time())
+    if batch.idle:
+        yield f"idle: it waits for rows, and none has come yet; the first look at its sources ended {finished}"
+        yield from (f"problem: {problem}" for problem in batch.problems)
+        return
     version = "the default split" if batch.route_version is None else f"version {batch.route_version}"
     routes = f", routes: {version}" if batch.edges or batch.route_version is not None else ""
     yield f"batch {batch.batch:,}: {batch.input_rows:,} rows, finished {finished}{routes}"

@@ -239,7 +239,9 @@ class RaisedAlarm:
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """The last batch that took rows. `route_version` is None if the default split was in force.
+    """The last batch that took rows; the first one as long as none did (`idle`).
+
+    `route_version` is None if the default split was in force.
 
     Attributes:
         alarms: What the audit found in the batch.
@@ -256,6 +258,11 @@ class PipelineStatus:
     duration: float = 0.0
     problems: tuple[str, ...] = ()
     raised: tuple[RaisedAlarm, ...] = ()
+
+    @property
+    def idle(self) -> bool:
+        """Whether the query has run, and no row has come yet."""
+        return not self.input_rows
 
     @classmethod
     def of(

@@ -115,7 +115,7 @@ def _summary(running: Running) -> PipelineSummary:
         running.pid,
         running.control_folder,
         None if running.store is None else masked_url(running.store),
-        None if batch is None else batch.batch,
+        None if batch is None or batch.idle else batch.batch,
         None if control is None else control.mode,
         () if control is None else control.policies,
         tuple(problems),

@@ -39,6 +39,8 @@ def test_a_notebook_shows_target_batch_decisions_and_problems(folder):
 def test_a_line_says_how_the_query_is(folder):
     waiting = "shop: waiting for the first batch; target p99 below 2 s: MISSED"
     assert progress_text("shop", STATUS, folder).startswith(waiting)
+    folder.status.write(PipelineStatus(0, 19.0, 0))
+    assert progress_text("shop", STATUS, folder).startswith("shop: idle, waiting for rows; ")
     folder.status.write(PipelineStatus(12, 19.0, 5000, duration=1.5))
     text = progress_text("shop\n", STATUS, folder)
     assert text.startswith("shop : batch 12: 5,000 rows in 1.5 s; ")

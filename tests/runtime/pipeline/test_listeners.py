@@ -126,11 +126,26 @@ def test_without_feedback_or_without_files_there_is_no_loop_to_guard():
     feed(FeedbackGuard(LOOP, Memory("out"), patience=5), 1.2, 50)
 
 
-# ---- a control folder that cannot be written
+# ---- the status of batches
 
 
 def batch(number, rows=10):
     return BatchReport(number, float(number), 0.1, rows, 1, None)
+
+
+def test_of_empty_batches_only_the_first_is_told_of_and_only_until_one_had_rows(tmp_path):
+    folder = ControlFolder(str(tmp_path))
+    status = StatusFile(folder, AuditLog("app"))
+    told = []
+    for number, rows in enumerate([0, 0, 10, 0, 20]):
+        status.see(batch(number, rows), [])
+        told.append((folder.status.pipeline().batch, folder.status.pipeline().idle))
+    assert told == [(0, True), (0, True), (2, False), (2, False), (4, False)]
+    StatusFile(folder, AuditLog("app")).see(batch(5, 0), [])  # after a restart
+    assert folder.status.pipeline().batch == 4
+
+
+# ---- a control folder that cannot be written
 
 
 @pytest.mark.parametrize(("error", "reason"), [(NO_SPACE, "No space left on device"), (READ_ONLY, "Read-only file")])

@@ -57,6 +57,8 @@ def _rows(status: ControlStatus, batch: PipelineStatus | None) -> Iterator[tuple
 
 
 def _batch(batch: PipelineStatus) -> str:
+    if batch.idle:
+        return "idle, waiting for rows"
     return f"batch {batch.batch:,}: {batch.input_rows:,} rows in {format_duration(batch.duration)}"
 
 

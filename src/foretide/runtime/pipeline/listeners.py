@@ -112,20 +112,31 @@ class StatusFile:
     def __init__(self, control_folder: ControlFolder, audit_log: AuditLog, monitor: Monitor | None = None) -> None:
         self._control_folder, self._audit_log, self._monitor = control_folder, audit_log, monitor
         self.problem: str | None = None
+        self._told = False
 
     def see(self, report: BatchReport, failures: list[AuditFailure]) -> None:
-        """Write the status, unless the batch was empty."""
-        if not report.input_rows:
+        """Write the status. Of empty batches only the first is told of: that the query runs, and waits for rows."""
+        if not report.input_rows and self._is_told():
             return
         try:
             problems = () if self._monitor is None else self._monitor.problems
             self._control_folder.status.write(PipelineStatus.of(report, failures, problems, self._raised()))
+            self._told = True
         except ControlFolderError as error:
             first, self.problem = self.problem is None, cannot_write(error)
             if first:
                 self._audit_log.add(AuditFailure("folder-unwritable", report.batch, None, self.problem))
         else:
             self.problem = None
+
+    def _is_told(self) -> bool:
+        """Whether a batch was told of, maybe by an earlier start. The file is read once."""
+        if not self._told:
+            try:
+                self._told = self._control_folder.status.pipeline() is not None
+            except ControlFolderError:
+                self._told = True  # it is damaged, and others say so
+        return self._told
 
     def _raised(self) -> Iterator[RaisedAlarm]:
         for alarm in () if self._monitor is None else self._monitor.alarms:

@@ -124,6 +124,8 @@ def _health(seen: Seen, control: ControlStatus | None) -> tuple[Health, str]:
         return "ended", "no process on this machine runs it now; this is what it wrote last"
     if batch is None and not seen.samples:
         return "starting", "no batch has finished yet"
+    if batch is not None and batch.idle:
+        return "starting", "it waits for rows, and none has come yet"
     age = seen.at - max(seen.updated or 0.0, 0.0 if batch is None else batch.finished)
     if age > STALE_SECONDS:
         return "stale", f"nothing was reported for {format_duration(age)}"
