@@ -16,13 +16,13 @@ from foretide.simulation.batches import RowLoad
 
 EXECUTORS, CORES, SLOW = 1_000, 4, 10
 POOLS = {"read": 2_000, "parse": 4_000, "count": 4_000}
-RATE, SERVICE = 1_000_000.0, 1_000.0
+RATE, SERVICE = 500_000.0, 1_000.0
 FACTOR, SINCE = 5.0, 60.0
 
 
 def figures(*, quick: bool) -> dict[str, Any]:
     """What the executors' slowness costs, and what the loop does about it."""
-    seconds = 120 if quick else 600
+    seconds = 240 if quick else 1_200
     control = Settings().for_query(Target()).to_control(["bypass"])
     rows = [_row(name, given, seconds) for name, given in (("bypass", control), ("no control", Control()))]
     title = f"{EXECUTORS:,} executors, {sum(POOLS.values()):,} tasks, {SLOW} executors slow from {SINCE:g} s on"
@@ -34,7 +34,7 @@ def scenario() -> ControlScenario:
     operators = (Operator("read", 50 * SERVICE), Operator("parse", SERVICE), Operator("count", 2 * SERVICE))
     network = Network(operators, (Flow("read", "parse"), Flow("parse", "count")), {"read": RATE})
     slow = tuple(SlowExecutor(str(number * 97), FACTOR, SINCE) for number in range(SLOW))
-    costs = BatchCosts(EXECUTORS * CORES, fixed_cost=0.5, task_cost=0.0005)
+    costs = BatchCosts(EXECUTORS * CORES, fixed_cost=0.5, task_cost=0.0001)
     return ControlScenario(
         network, POOLS, costs=costs, executors=EXECUTORS, cores_per_executor=CORES, hosts=125, slow_executors=slow
     )

@@ -7,17 +7,39 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.scaling.growth import gathered
-from benchmarks.scaling.loop import cpu_ms
-from benchmarks.store_growth import BEGIN, HOUR, _grow
+from benchmarks.scaling.loop import AT_EXECUTORS, TASKS, cpu_ms
+from benchmarks.scaling.worlds import MadeUp
+from benchmarks.store_growth import BEGIN, HOUR, _bytes, _grow
 from foretide.store.metric_store import MetricStore
 
+BATCHES = 4
 HOURS = [24, 72, 168, 720]
 QUICK_HOURS = [6, 12, 24]
 
 
 def figures(*, quick: bool) -> dict[str, Any]:
-    """The store of a usual pipeline, with the retention of the settings, by hours since its start."""
-    return {"the store of a usual pipeline by hours": gathered(QUICK_HOURS if quick else HOURS, of_hours)}
+    """The store of a usual pipeline, with the retention of the settings, by hours, and what a batch adds by tasks."""
+    return {
+        f"the store after {BATCHES} made-up batches by tasks": gathered(TASKS, of_batches),
+        "the store of a usual pipeline by hours": gathered(QUICK_HOURS if quick else HOURS, of_hours),
+    }
+
+
+def of_batches(tasks: int) -> dict[str, float]:
+    """CPU milliseconds to write the samples of a batch, and bytes, when nothing is thinned out yet."""
+    made = MadeUp(tasks, AT_EXECUTORS)
+    batches = [made.samples(made.report(number)) for number in range(BATCHES + 1)]
+    with tempfile.TemporaryDirectory(prefix="foretide-growth-") as place:
+        path = Path(place) / "metrics.db"
+        with MetricStore.open(path) as store:
+            store.write("p", batches[0])  # the series are new
+            begun = _bytes(path)
+            spent = cpu_ms(lambda: [store.write("p", samples) for samples in batches[1:]])[1]
+        return {
+            "samples a batch": float(len(batches[-1])),
+            "CPU ms a batch": spent / BATCHES,
+            "bytes a batch": max(_bytes(path) - begun, 0) / BATCHES,
+        }
 
 
 def of_hours(hours: int) -> dict[str, float]:
