@@ -200,31 +200,38 @@ def counted_writes() -> Iterator[Counter[str]]:
 # ---- CPU time
 
 
-def cpu_seconds() -> dict[str, float]:
-    """CPU seconds so far of Foretide's threads and of the threads of Spark's JVM that answer questions."""
+Threads = dict[tuple[str, str], float]
+
+
+def cpu_seconds() -> Threads:
+    """CPU seconds so far by part and thread: Foretide's own, and those of Spark's JVM that answer questions."""
     names = {thread.native_id: thread.name for thread in threading.enumerate()}
-    used = dict.fromkeys((_OWN, _FOLLOWER, _LOOP, _REST), 0.0)
+    used: Threads = {}
     for task in Path("/proc/self/task").iterdir():
         name = names.get(int(task.name), "")
-        if name.startswith("foretide"):
-            spent = ticks(task / "stat")
-            used[_OWN] += spent
-            used[_FOLLOWER] += spent if name.startswith(f"foretide-{_NAME}") else 0.0
-            used[_LOOP] += spent if name == "foretide-control" else 0.0
+        for part in _parts(name):
+            used[part, task.name] = ticks(task / "stat")
     for pid in descendants(os.getpid()):
-        used[_REST] += _answering(Path(f"/proc/{pid}/task"))
+        with suppress(OSError):  # it may end meanwhile
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                if _ANSWERS.match((task / "comm").read_text(encoding="utf-8")):
+                    used[_REST, task.name] = ticks(task / "stat")
     return used
 
 
-def _answering(tasks: Path) -> float:
-    """CPU seconds of the threads of a JVM that serve its REST interface."""
-    spent = 0.0
-    with suppress(OSError):  # it may end meanwhile
-        for task in tasks.iterdir():
-            if _ANSWERS.match((task / "comm").read_text(encoding="utf-8")):
-                spent += ticks(task / "stat")
+def _parts(thread: str) -> Iterator[str]:
+    """What a thread of this process is a part of."""
+    if thread.startswith("foretide"):
+        yield _OWN
+    if thread.startswith(f"foretide-{_NAME}"):
+        yield _FOLLOWER
+    if thread == "foretide-control":
+        yield _LOOP
+
+
+def _spent(before: Threads) -> dict[str, float]:
+    """CPU seconds since then by part, without those of threads that have ended."""
+    spent = dict.fromkeys((_OWN, _FOLLOWER, _LOOP, _REST), 0.0)
+    for key, seconds in cpu_seconds().items():
+        spent[key[0]] += seconds - before.get(key, 0.0)
     return spent
-
-
-def _spent(before: Mapping[str, float]) -> dict[str, float]:
-    return {name: seconds - before[name] for name, seconds in cpu_seconds().items()}

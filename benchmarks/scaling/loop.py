@@ -41,6 +41,8 @@ def figures(*, quick: bool) -> dict[str, Any]:
         found[f"CPU ms a batch by executors, {AT_TASKS:,} tasks, {name}, made up"] = by_size
     real_time = gathered(TASKS, lambda size: of_cycle(MadeUp(size, AT_EXECUTORS, slow=True, stays=True), cycles))
     found[f"CPU ms a batch by tasks, {AT_EXECUTORS} executors, a tenth slow, tasks stay, made up"] = real_time
+    real_time = gathered(EXECUTORS, lambda size: of_cycle(MadeUp(AT_TASKS, size, slow=True, stays=True), cycles))
+    found[f"CPU ms a batch by executors, {AT_TASKS:,} tasks, a tenth slow, tasks stay, made up"] = real_time
     found["CPU ms of routes and REST answers by tasks, made up"] = gathered(TASKS, partial(of_parts, cycles=cycles))
     found[f"the loop at {AT_TASKS:,} tasks (goal: below {GOAL_MS:g} ms)"] = _goal(found)
     return found
