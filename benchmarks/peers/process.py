@@ -23,7 +23,6 @@ JAVA = (f"-Xmx{HEAP}", f"-Xms{HEAP}", "-XX:+UseSerialGC")
 """The same for all sides."""
 
 _PREFIX = "peer "
-_TAIL = 2000
 _END_SECONDS = 60.0
 _OPEN = tuple(
     f"--add-opens=java.base/{name}=ALL-UNNAMED"
@@ -51,6 +50,16 @@ def answer(line: str) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         raise PeerError(f"a side must answer with a JSON object, got {line.strip()[:200]!r}")
     return found
+
+
+def reason(errors: str) -> str:
+    """The last line that a program wrote, without where in Java it was.
+
+    >>> reason("WARN: something\\nIllegalStateException: no rows\\n\\tat Workload.follow\\n")
+    'IllegalStateException: no rows'
+    """
+    lines = [line for line in errors.splitlines() if line.strip() and not line.startswith("\t")]
+    return lines[-1] if lines else "it says nothing"
 
 
 def command(side: Side, options: Mapping[str, str], folder: str) -> list[str]:
@@ -87,7 +96,7 @@ class Running:
         finally:
             timer.cancel()
         code = self._process.wait()
-        said = self._errors.read_text(encoding="utf-8", errors="replace")[-_TAIL:]
+        said = reason(self._errors.read_text(encoding="utf-8", errors="replace"))
         raise PeerError(f"{self._side.title} ended with exit code {code} and without an answer: {said}")
 
     def end(self) -> None:
