@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.experiments.catalogue import select
 from benchmarks.experiments.command import outcomes_in
 from benchmarks.experiments.outcome import Outcome
-from benchmarks.experiments.show import reached
+from benchmarks.experiments.show import mark, reached
 from foretide.files import atomic_write
 
 PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
@@ -40,11 +40,11 @@ def experiments_table() -> str:
 def results_table(outcomes: Sequence[Outcome]) -> str:
     """The claims of the experiments that were run, beside what was measured."""
     rows = [
-        (f"`{each.name}`", each.kind, claim.says, claim.measured, f"**{reached(claim.reached)}**")
+        (f"`{each.name}`", mark(each), claim.says, claim.measured, f"**{reached(claim.reached)}**")
         for each in outcomes
         for claim in each.claims
     ]
-    rows += [(f"`{each.name}`", each.kind, "", f"failed: {each.error}", "") for each in outcomes if each.error]
+    rows += [(f"`{each.name}`", mark(each), "", f"failed: {each.error}", "") for each in outcomes if each.error]
     return table(("experiment", "how", "claim", "measured", ""), rows)
 
 

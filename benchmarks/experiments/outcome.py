@@ -85,17 +85,24 @@ class Outcome:
         return spread(self.figures(side, measure))
 
     def median(self, side: str, measure: str) -> float:
-        """The median of the repetitions, nan if it was not measured."""
-        return self.spread(side, measure).median
+        """The median of the repetitions; for claims, which say nothing about what was not measured.
+
+        Raises:
+            LookupError: It was not measured.
+        """
+        return _measured(self.spread(side, measure).median, side, measure)
 
     def noise(self, measure: str) -> float | None:
         """By how much the first side differs from itself, as a share."""
         return noise(self.figures(self.base, measure), self.figures(TWIN, measure))
 
     def change(self, side: str, measure: str, base: str | None = None) -> float:
-        """By how much a side differs from another one within a repetition, as a share: the median."""
-        found = changes(self.figures(side, measure), self.figures(base or self.base, measure))
-        return median(found) if found else math.nan
+        """By how much a side differs from another one within a repetition, as a share: the median.
+
+        Raises:
+            LookupError: One of them was not measured.
+        """
+        return _measured(median_change(self, side, measure, base or self.base), side, measure)
 
     def differs(self, side: str, measure: str, base: str | None = None) -> bool | None:
         """Whether that is more than the noise."""
@@ -115,6 +122,18 @@ class Outcome:
         return path
 
 
+def median_change(outcome: Outcome, side: str, measure: str, base: str) -> float:
+    """The median of the changes within repetitions, nan if there is none."""
+    found = changes(outcome.figures(side, measure), outcome.figures(base, measure))
+    return median(found) if found else math.nan
+
+
+def _measured(value: float, side: str, measure: str) -> float:
+    if math.isnan(value):
+        raise LookupError(f"{measure} of {side}")
+    return value
+
+
 def summary_rows(outcome: Outcome) -> list[dict[str, Any]]:
     """A row for each side and measure: median, spread, and the change from the first side beside the noise."""
     rows = []
@@ -123,7 +142,7 @@ def summary_rows(outcome: Outcome) -> list[dict[str, Any]]:
             found = outcome.spread(side.name, measure.name)
             if not found.count:
                 continue
-            first = side.name == outcome.base
+            alone = side.name == outcome.base
             rows.append(
                 {
                     "measure": f"{measure.name}, {measure.unit}" if measure.unit else measure.name,
@@ -131,9 +150,9 @@ def summary_rows(outcome: Outcome) -> list[dict[str, Any]]:
                     "median": found.median,
                     "quartiles": (found.low, found.high),
                     "repetitions": found.count,
-                    "change": None if first else outcome.change(side.name, measure.name),
+                    "change": None if alone else median_change(outcome, side.name, measure.name, outcome.base),
                     "noise": outcome.noise(measure.name),
-                    "beyond noise": None if first else outcome.differs(side.name, measure.name),
+                    "beyond noise": None if alone else outcome.differs(side.name, measure.name),
                 }
             )
     return rows

@@ -20,7 +20,7 @@ _MAX_NAME = 34
 
 def plot(outcome: Outcome, measure: Measure) -> Html | None:
     """The plot of a measure: of a sweep if the sides are places of one; None if nothing was measured."""
-    found = [side for side in outcome.sides if math.isfinite(outcome.median(side.name, measure.name))]
+    found = [side for side in outcome.sides if math.isfinite(outcome.spread(side.name, measure.name).median)]
     if not found:
         return None
     swept = [side for side in found if side.at is not None]
@@ -33,7 +33,7 @@ def plot(outcome: Outcome, measure: Measure) -> Html | None:
 def _series(outcome: Outcome, measure: Measure) -> dict[str, list[tuple[float, float]]]:
     lines: dict[str, list[tuple[float, float]]] = {}
     for side in outcome.sides:
-        value = outcome.median(side.name, measure.name)
+        value = outcome.spread(side.name, measure.name).median
         if side.at is not None and math.isfinite(value):
             lines.setdefault(side.series or "measured", []).append((side.at, value))
     return {name: sorted(points) for name, points in lines.items()}

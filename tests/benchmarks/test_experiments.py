@@ -123,10 +123,13 @@ def test_claims_stand_beside_what_was_measured_and_short_ones_say_so():
         Claim("below 2", lambda found: Verdict(f"{found.median('a', 'time'):g}", found.median("a", "time") < 2)),
         Claim("below 1", lambda found: Verdict(f"{found.median('a', 'time'):g}", found.median("a", "time") < 1)),
         Claim("broken", lambda _: Verdict(f"{1 / 0}", reached=True)),
+        Claim("missing", lambda found: Verdict("", reached=found.median("b", "time") < 1)),
+        Claim("missing", lambda found: Verdict("", reached=found.change("b", "time") < 1)),
     ]
     found = run(experiment([Side("a", fixed(1.5))], judges, repeat=1))
     assert [row[1:] for row in claims(found)][:2] == [("1.5", "reached"), ("1.5", "short of it")]
     assert claims(found)[2][1:] == ("not measured: division by zero", "not comparable")
+    assert [row[1:] for row in claims(found)[3:]] == [("not measured: time of b", "not comparable")] * 2
 
 
 def test_a_failure_is_said_and_what_was_measured_before_it_is_kept():
