@@ -95,8 +95,13 @@ def _together(experiment: Experiment, run: Run, sides: Sequence[Side]) -> Repeti
 
 
 def _checked(samples: Mapping[str, Samples]) -> dict[str, dict[str, list[float]]]:
-    return {side: {name: [float(each) for each in values] for name, values in found.items()}
-            for side, found in samples.items()}  # fmt: skip
+    """The samples as plain numbers; a side of which there are none at all has failed without saying so."""
+    if empty := [side for side, found in samples.items() if not any(map(len, found.values()))]:
+        raise ValueError(f"nothing was measured of {', '.join(empty)}")
+    return {
+        side: {name: [float(each) for each in values] for name, values in found.items()}
+        for side, found in samples.items()
+    }
 
 
 def judged(claims: Sequence[Claim], outcome: Outcome) -> tuple[Judged, ...]:

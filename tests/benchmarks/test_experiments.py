@@ -149,6 +149,9 @@ def test_a_failure_is_said_and_what_was_measured_before_it_is_kept():
     assert found.error is not None
     assert found.error.startswith("OSError: no room (test_experiments.py:")
     assert len(found.repetitions) == 1
+    silent = run(experiment([Side("a", fixed())]))
+    assert silent.error is not None
+    assert "nothing was measured of a" in silent.error
     seen = []
     run(experiment([Side("a", lambda each: seen.append(each.resource) or {})], repeat=1, resource=resource))
     assert seen == ["session", "session"]
