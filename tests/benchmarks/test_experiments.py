@@ -153,7 +153,9 @@ def test_a_failure_is_said_and_what_was_measured_before_it_is_kept():
     assert silent.error is not None
     assert "nothing was measured of a" in silent.error
     seen = []
-    run(experiment([Side("a", lambda each: seen.append(each.resource) or {})], repeat=1, resource=resource))
+    run(
+        experiment([Side("a", lambda each: seen.append(each.resource) or {"time": [1.0]})], repeat=1, resource=resource)
+    )
     assert seen == ["session", "session"]
     assert closed == [True]
 
