@@ -4,8 +4,8 @@ orders -------------------------------+
                                       +-- match: by cell, within two seconds of event time
 positions -> free (dynamic) ----------+
 
-Few cells are hot, and the hot spots move. The join is `ft.join`, so that the policy `hot_keys` can split hot cells
-while the topology runs. Real-time mode has no joins of streams, so the application has no form for it.
+Few cells are hot, and the hot spots move. The join is `ft.join`, in the control folder of the pipeline. Real-time mode
+has no joins of streams, so the application has no form for it.
 """
 
 from __future__ import annotations
