@@ -89,7 +89,7 @@ NEXMARK = {
     "q11": "sessions of bidders",
     "q12": "bids of each bidder",
 }
-"""The queries of Nexmark that read their events once: a replay that is joined with itself begins twice."""
+"""The queries of Nexmark that are applications: those that do not join the stream with itself."""
 
 APPS = {
     "url-count": "windowed URL count of request lines (predictive-control)",
