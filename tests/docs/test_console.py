@@ -67,6 +67,8 @@ ELSEWHERE = {
     "foretide bench drs-overhead --quick": "tests/cli/test_bench.py",
     "foretide bench pa-sps": "tests/cli/test_bench.py",
     "make experiments": "tests/cli/test_bench.py",
+    "foretide run nexmark-q5": "tests/apps/test_nexmark.py",
+    "foretide run nexmark-q11 --latency 2s": "tests/apps/test_nexmark.py",
     "foretide drain host-7": "tests/cli/test_operate_commands.py",
     "foretide drain host-7 --release": "tests/cli/test_operate_commands.py",
     "foretide run --latency 2s my_job.py --date 2026-11-18": "tests/cli/test_run_own.py",

@@ -29,6 +29,7 @@ _EXTRAS = {
     "plot": "matplotlib",
     "postgres": "psycopg",
     "forecast": "equinox",
+    "vision": "cv2",
 }
 """A module of each extra."""
 
