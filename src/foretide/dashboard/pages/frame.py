@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from fastapi import Request
 from markupsafe import Markup
-from nicegui import app, background_tasks, run, ui
+from nicegui import background_tasks, ui
 from nicegui.element import Element
 
 from foretide.dashboard.pages.markup import ago, empty, html, join, note
@@ -103,11 +103,11 @@ def link(pipeline: str, page: str) -> str:
 
 
 async def read(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that reads files, without keeping other pages waiting; while the server stops, end the page."""
-    found = await run.io_bound(function, *arguments)
-    if found is None and app.is_stopping:
-        raise asyncio.CancelledError
-    return found
+    """Call a function that reads files, without keeping other pages waiting.
+
+    A page that is closed meanwhile is cancelled; with `run.io_bound` of NiceGUI it would go on with None.
+    """
+    return await asyncio.to_thread(function, *arguments)
 
 
 @dataclass(frozen=True, slots=True)
