@@ -45,7 +45,7 @@ def told(spark, app, folder, servers):
 
 
 def main(folder, servers):
-    spark = ft.session("local[24]", "real-time-story", {"spark.sql.shuffle.partitions": "2"}, mode="real-time")
+    spark = ft.session("local[32]", "real-time-story", {"spark.sql.shuffle.partitions": "2"}, mode="real-time")
     apps = [app for app in map(find_app, APPS) if app.real_time is not None and can_run(app)]
     story = {app.name: told(spark, app, Path(folder) / app.name, servers) for app in apps}
     spark.stop()

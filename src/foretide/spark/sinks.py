@@ -191,7 +191,9 @@ class KafkaPort(SinkPort[KafkaSink]):
         if not self._per_stream:
             return records.select(row).select("row.*")
         stream = F.regexp_extract("topic", f"^{pattern}$", 1)
-        return records.select("topic", row).select("row.*", "topic").withColumn(STREAM_COLUMN, stream).drop("topic")
+        names = [name for name in schema.names if name != STREAM_COLUMN]  # maybe a `topic`, as Kafka has
+        fields = (F.col("row").getField(name).alias(name) for name in names)
+        return records.select(row, stream.alias(STREAM_COLUMN)).select(*fields, STREAM_COLUMN)
 
     def read_stream(self, spark: SparkSession, schema: str, stream: str) -> DataFrame:
         """The records of the stream's topic that are written from the query's first start on."""
