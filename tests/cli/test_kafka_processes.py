@@ -104,7 +104,7 @@ def test_the_demonstration_in_real_time_is_exact_on_both_sides_and_judged_by_its
     plain, controlled = json.loads(printed)
     for run in (plain, controlled):
         found = run["verification"]
-        assert (found["handed_out"], found["missing"], found["surplus"]) == (2000, 0, 0)
+        assert (found["handed_out"], found["missing"], found["surplus"]) == (2800, 0, 0)  # with 8 s before the start
         assert found["found_rows"] == found["expected_rows"] > 0
         assert not run["stopped"]
         assert (run["target"]["quantile"], run["target"]["seconds"]) == ("p99", 0.1)

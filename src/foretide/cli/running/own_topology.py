@@ -90,7 +90,7 @@ def run_topology(
         ),
     ] = None,
     master: Annotated[
-        str | None, typer.Option(show_default="local[2], in real-time mode local[24]", help="Master URL of Spark.")
+        str | None, typer.Option(show_default="local[2], in real-time mode local[32]", help="Master URL of Spark.")
     ] = None,
     mode: Annotated[
         Mode | None,

@@ -50,7 +50,7 @@ from foretide.spark.kafka_options import read_options
 from foretide.topology.modes import MICRO_BATCH, REAL_TIME, Mode
 
 _REPLAY_RATE, _KAFKA_RATE = 20_000.0, 1000.0
-MASTERS = {MICRO_BATCH.name: "local[2]", REAL_TIME.name: "local[24]"}
+MASTERS = {MICRO_BATCH.name: "local[2]", REAL_TIME.name: "local[32]"}
 """The default master URL by mode: real-time mode needs a slot for each task."""
 
 
@@ -75,7 +75,7 @@ def run(
         ),
     ] = None,
     master: Annotated[
-        str | None, typer.Option(show_default="local[2], in real-time mode local[24]", help="Master URL of Spark.")
+        str | None, typer.Option(show_default="local[2], in real-time mode local[32]", help="Master URL of Spark.")
     ] = None,
     mode: Annotated[Mode, typer.Option(help="How Spark runs the query.")] = "micro-batch",
     servers: Annotated[
