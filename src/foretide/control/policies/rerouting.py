@@ -23,7 +23,6 @@ from foretide.control.policies.worker_shares import (
     compare_tasks,
     others_should_carry,
     split_without,
-    waiting_for_cores,
     was_reset,
 )
 from foretide.control.world.world import World
@@ -50,7 +49,7 @@ class Rerouting:
         health = WorkerHealth(self.settings.health_metrics, MAX_AGE, self.settings.horizon).suspicions(world, since)
         tasks = compare_tasks(world, since=since)
         probed = compare_tasks(world, since=since, min_tuples=1)
-        waiting, patience = waiting_for_cores(world), Patience(self.settings, world)
+        patience = Patience(self.settings, world)
         healthy = world.observed.in_service - {name for name, each in records.items() if each.phase == "rerouted"}
         after: Records = {}
         words: dict[str, str] = {}
@@ -64,7 +63,7 @@ class Rerouting:
             new: WorkerRecord | None
             if record is not None and record.phase == "rerouted":
                 found = _worst(probed.get(worker), _forecast(health.get(worker)))
-                busy_core = waiting.get(worker, 1.0) >= self.settings.slow
+                busy_core = patience.waiting.get(worker, 1.0) >= self.settings.slow
                 new = self._rerouted(record, probed.get(worker), found, world, busy_core=busy_core)
             elif len(healthy) <= (worker in healthy):  # no other has its usual share
                 found, new = None, record  # next to no tuples tell too little of the others to compare it with them

@@ -50,7 +50,7 @@ class Patience:
 
     def of(self, worker: str) -> int:
         """For one worker."""
-        alike = self._crowded and self._waiting.get(worker, 1.0) < self.settings.slow
+        alike = self._crowded and self.waiting.get(worker, 1.0) < self.settings.slow
         return self.settings.patience * (_CROWDED_FACTOR if alike else 1)
 
     @cached_property
@@ -58,7 +58,8 @@ class Patience:
         return waits_for_cores(self.world.snapshot) is not None
 
     @cached_property
-    def _waiting(self) -> dict[str, float]:
+    def waiting(self) -> dict[str, float]:
+        """How many times as long as on its peers the threads of each worker wait for cores."""
         return waiting_for_cores(self.world)
 
 
